@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from app import __version__
 from app.api import metrics
 from app.api.context import AppContext
+from app.api.gemini import list_gemini_routes
 from app.api.metrics import MetricsService
 from app.api.middleware import RequestMiddleware
 from app.api.openapi import install_openapi
@@ -94,6 +95,7 @@ def create_app(
         *list_chat_routes(context, "always" if given == "auto" else given, apply),
         *list_response_routes(context, stored, background, apply),
         *list_passing_routes(context),
+        *list_gemini_routes(context, apply),
     ]
     app.router.routes += list_other_routes(with_playground=settings.server.playground)
     if service is not None and settings.metrics.port is None:

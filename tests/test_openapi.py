@@ -150,7 +150,7 @@ def test_every_example_of_a_request_works_and_its_reply_is_as_described(gateway:
             # other endpoints.
             if "requestBody" in operation and not path.startswith("/v1/keys") and path not in PATHS:
                 for example in examples(document, operation["requestBody"]["content"]["application/json"]["schema"]):
-                    answer = demo.ask(method.upper(), path, [json.dumps(example).encode()])
+                    answer = demo.ask(method.upper(), path.replace("{model}", "demo"), [json.dumps(example).encode()])
                     assert answer.status == 200, (path, example, answer.body)
                     kind = answer.headers["content-type"].partition(";")[0]
                     described = operation["responses"]["200"]["content"][kind]
@@ -166,6 +166,7 @@ WHOLE = {
     "autogen": "AutogenReply",
     "agentscope": "AgentScopeReply",
     "agentscope2": "AgentScope2Reply",
+    "gemini": "GenerateContentReply",
 }
 FRAMES = {
     "qwen": "ChatFrame",
@@ -175,6 +176,7 @@ FRAMES = {
     "autogen": "AutogenFrame",
     "agentscope": "AgentScopeFrame",
     "agentscope2": "AgentScope2Event",
+    "gemini": "GeminiFrame",
 }
 ERRORS = {
     "qwen": "ErrorBody",
@@ -184,6 +186,7 @@ ERRORS = {
     "autogen": "AutogenErrorBody",
     "agentscope": "AgentScopeErrorBody",
     "agentscope2": "AgentScopeErrorBody",
+    "gemini": "GeminiErrorBody",
 }
 CALLING = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "functions": [{"name": "f"}]}
 CUT = b'data: {"choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n'

@@ -28,10 +28,11 @@ KEY_PREFIX = "parley-"
 """So people and secret scanners see what a key is for."""
 TOKEN_PREFIX = b"eyJ"
 """A JWT begins with it: a JSON object in base64. No key that `make_key` makes does."""
-_BEARER, _X_API_KEY, _API_KEY = b"authorization", b"x-api-key", b"api-key"
-_HEADERS = {_BEARER: 0, _X_API_KEY: 1, _API_KEY: 2}
+_BEARER = b"authorization"
+_HEADERS = {_BEARER: 0, b"x-api-key": 1, b"api-key": 2, b"x-goog-api-key": 3}
 """The headers that have a key, and their order."""
-_HOW = "Send the key as Authorization: Bearer <key>, as x-api-key or as api-key"
+KEY_HEADERS = frozenset(_HEADERS)
+_HOW = "Send the key as Authorization: Bearer <key>, as x-api-key, as api-key or as x-goog-api-key"
 
 _NO_SCHEME = "the header authorization has no `Bearer ` before the key"
 

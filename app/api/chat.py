@@ -48,6 +48,7 @@ from app.errors import (
     Violation,
     WrongEndpoint,
 )
+from app.formats import FORMATS
 from app.formats.agent_models import CLAUDE_ID
 from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
@@ -232,7 +233,7 @@ class RecordedEndpoint(ABC):
             if rejected is not None:
                 write_error = rejected.write_error or self._write_error
                 if write_error is None:
-                    write_error = context.live.rules.find_error_writer(scope["path"])
+                    write_error = context.live.rules.find_error_writer(scope)
                 status, failure = choose_status(write_error, rejected.error), self._find_failure((), rejected.error)
                 record.record_rejection(rejected.error, status, failure)
                 await send_error(send, rejected.error, request.id, write_error)
@@ -597,7 +598,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         response.source = found.source
         response.call = found.source if isinstance(found, New) else None
         if found.source is not None and isinstance(response, EventStreamResponse):
-            info, format_, mode = response.info, response.format, response.mode
+            info, format_, mode = response.info, FORMATS[response.format.name], response.mode
             reply = ResumableReply(info, format_, mode, response.owner, found.source, options.unread_seconds)
             self._context.replies.resumable.put(reply)
 

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from starlette.routing import Match, Route
 
 from app.access import ANONYMOUS, Caller, KeyRing
 from app.access.addresses import NO_PROXIES, TrustedProxies
-from app.access.key_ring import KeysOutdated
+from app.access.key_ring import KEY_HEADERS, KeysOutdated
 from app.api.asgi import ClientDisconnected, Scope, send_error
 from app.api.origins import OriginRules, check_content_type, cors_headers, is_form, preflight_headers
 from app.api.response_writer import find_offered_writer
@@ -30,6 +30,8 @@ from app.errors import (
     WrongMediaType,
 )
 from app.formats.base import WriteError, wrap_error
+from app.formats.gemini import GEMINI
+from app.formats.gemini.paths import KEY_HEADER, find_key, is_gemini_request
 from app.observe.logs import log_plain_request
 from app.observe.request_record import DISCONNECTED_CODE, DISCONNECTED_STATUS
 
@@ -82,7 +84,10 @@ class RequestRules(Struct, frozen=True):
     """The formats of errors by the path; of the longest path with which a request's path begins. The default is the
     gateway's own."""
 
-    def find_error_writer(self, path: str) -> WriteError:
+    def find_error_writer(self, scope: Scope) -> WriteError:
+        path, state = scope["path"], scope.get("state", {})
+        if is_gemini_request(scope["method"], path, scope["query_string"], state.get("headers", {})):
+            return GEMINI.error
         found = [prefix for prefix in self.error_writers if path == prefix or path.startswith(prefix + "/")]
         return self.error_writers[max(found, key=len)] if found else wrap_error
 
@@ -160,7 +165,7 @@ class RequestMiddleware:
                 log.exception("request %s: defect", id_)
             if sender.status or (writer is not None and writer.response_started):
                 raise
-            write_error = self._get_rules().find_error_writer(scope["path"])
+            write_error = self._get_rules().find_error_writer(scope)
             await send_error(sender, _to_parley_error(raised), id_, write_error)
         finally:
             if "recorded" not in state:
@@ -230,20 +235,33 @@ async def _authenticate(scope: Scope, keys: KeyRing | None) -> None:
     path = scope["path"]
     if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
         return
+    headers = _with_query_key(scope)
     try:
-        caller = keys.authenticate(scope["headers"])
+        caller = keys.authenticate(headers)
     except KeysOutdated as error:
-        caller = await _authenticate_again(scope, keys, error)
+        caller = await _authenticate_again(headers, keys, error)
     scope["state"]["caller"] = caller
     if path in _ADMIN_PATHS and not caller.admin:
         raise Forbidden(f"{path} needs an API key with admin = true")
 
 
-async def _authenticate_again(scope: Scope, keys: KeyRing, outdated: KeysOutdated) -> Caller:
+def _with_query_key(scope: Scope) -> Sequence[tuple[bytes, bytes]]:
+    """Return the headers, with the key that a client of Google's API has in its query. One in a header counts more."""
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    key = find_key(scope["query_string"]) if scope["query_string"] else None
+    read = scope["state"]["headers"]
+    if key is None or not is_gemini_request(scope["method"], scope["path"], scope["query_string"], read):
+        return headers
+    if not KEY_HEADERS.isdisjoint(read):
+        return headers
+    return [*headers, (KEY_HEADER, key.encode("latin-1", "replace"))]
+
+
+async def _authenticate_again(headers: Sequence[tuple[bytes, bytes]], keys: KeyRing, outdated: KeysOutdated) -> Caller:
     """Fetch the keys of a JWT's issuer, and return the caller if they are new and verify it."""
     if await outdated.refresh():
         try:
-            return keys.authenticate(scope["headers"])
+            return keys.authenticate(headers)
         except KeysOutdated as error:
             outdated = error
     raise outdated.answer

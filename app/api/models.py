@@ -37,6 +37,8 @@ _LIST_FAILURES: dict[int | str, dict[str, Any]] = {
     **_FAILURES,
 }
 
+MAX_NAMES = 1000
+"""The longest page of a list that has pages always."""
 MAX_LIST_AGE_SECONDS = 1.0
 """How old a list of the upstream may be when it is sent to a caller."""
 
@@ -146,7 +148,7 @@ async def models(
     page = _Page(_parse_limit(limit), after_id, before_id)
     shows_ids = live.settings.agents.claude_ids and is_claude_code(request.state.headers.get(b"user-agent"))
     if client_version is None or not live.settings.agents.codex_models:
-        names = await _list_names(live.registry, live.catalog)
+        names = await list_names(live.registry, live.catalog)
         return list_models(live.registry, names, caller, context.tools, page, shows_ids=shows_ids)
     names, windows = await context.agent_lists.read(live)
     body = list_models(live.registry, names, caller, context.tools, page, windows, shows_ids=shows_ids)
@@ -218,7 +220,7 @@ def _parse_limit(text: str | None) -> int | None:
     return int(text)
 
 
-async def _list_names(registry: ModelRegistry, catalog: Catalog | None) -> list[str]:
+async def list_names(registry: ModelRegistry, catalog: Catalog | None) -> list[str]:
     """Return the configured models, then those that the pass-through's upstream lists.
 
     If the upstream fails, they are left out. Raises UpstreamFailed if there are no configured models either.
@@ -236,7 +238,7 @@ async def get_model(
     found = registry.read_id(name)
     listed = caller.select_models(registry.names())
     if found not in listed:
-        listed = caller.select_models(await _list_names(registry, catalog))
+        listed = caller.select_models(await list_names(registry, catalog))
     if found not in listed:
         hint = suggest_model(name, listed)
         raise UnknownModel(f"there is no model {name!r}{hint} (GET /v1/models lists them)", "model")

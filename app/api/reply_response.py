@@ -26,7 +26,7 @@ from app.chat.stage import Pipe, Stage, feed_to_end
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_usage import as_free
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import HEARTBEAT, Encoder, Format, ReplyInfo, ReplyMode, choose_status
+from app.formats.base import EVENT_STREAM, FRAME_END, HEARTBEAT, Encoder, Format, ReplyInfo, ReplyMode, choose_status
 from app.formats.encoders import DeltaEncoder, encode_each
 
 MAX_SHOWN = 16
@@ -57,11 +57,8 @@ def _write_name(name: str) -> str:
 
 log = logging.getLogger("parley.delivery")
 
-STREAM_HEADERS = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store, no-transform"),
-    (b"x-accel-buffering", b"no"),
-)
+_UNSTORED = ((b"cache-control", b"no-store, no-transform"), (b"x-accel-buffering", b"no"))
+STREAM_HEADERS = ((b"content-type", EVENT_STREAM), *_UNSTORED)
 JSON_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 
 MAX_WARNINGS_BYTES = 4096
@@ -410,11 +407,15 @@ class SkipFrames:
     Frames are counted from 1; in `format: qwen` that is their `seq`.
     """
 
-    def __init__(self, encoder: Encoder, after: int, *, keep_last: bool = True) -> None:
+    def __init__(
+        self, encoder: Encoder, after: int, *, keep_last: bool = True, reply_format: Format | None = None
+    ) -> None:
         """`keep_last`: the last frame is sent, because the client has not read it, unless it has read just as many
         frames as there are."""
         self.encoder = encoder
         self._after = after
+        self._end = FRAME_END if reply_format is None else reply_format.frame_end
+        self._heartbeat = HEARTBEAT if reply_format is None else reply_format.heartbeat
         self._keep_last = keep_last
 
     def open(self) -> bytes:
@@ -422,14 +423,14 @@ class SkipFrames:
 
     def heartbeat(self) -> bytes:
         """The client has read further than this stream: a heartbeat here must not count as a frame."""
-        return HEARTBEAT if self._after else self.encoder.heartbeat()
+        return self._heartbeat if self._after else self.encoder.heartbeat()
 
     def feed(self, events: list[Event]) -> bytes:
         data = self.encoder.feed(events)
         if not is_end(events):
             return self._skip_read(data)
         # A client that has read as many frames as there are has read the end, which this gateway learns of later.
-        has_all = type(events[-1]) is Finish and self._after == data.count(b"\n\n")
+        has_all = type(events[-1]) is Finish and self._after == data.count(self._end)
         return self._skip_end(data, unread=(self._keep_last and not has_all) or is_lost(events[-1]))
 
     def fail(self, error: dict[str, Any]) -> bytes:
@@ -437,13 +438,13 @@ class SkipFrames:
 
     def _skip_end(self, data: bytes, *, unread: bool) -> bytes:
         if unread:
-            self._after = min(self._after, data.count(b"\n\n") - 1)
+            self._after = min(self._after, data.count(self._end) - 1)
         return self._skip_read(data)
 
     def _skip_read(self, data: bytes) -> bytes:
         start = 0
         while self._after and start < len(data):
-            start = data.index(b"\n\n", start) + 2
+            start = data.index(self._end, start) + len(self._end)
             self._after -= 1
         return data[start:] if start else data
 
@@ -481,22 +482,26 @@ class EventStreamResponse(ReplyResponse):
     @override
     def _make_encoder(self) -> Encoder:
         encoder = super()._make_encoder()
-        return SkipFrames(encoder, self._skip_frames, keep_last=self._keep_last) if self._skip_frames else encoder
+        return (
+            SkipFrames(encoder, self._skip_frames, keep_last=self._keep_last, reply_format=self.format)
+            if self._skip_frames
+            else encoder
+        )
 
     def start_stream(self) -> None:
         """Open the stream, unless it is open. From now on an error is a frame."""
         if (self.status and not self._awaits_reply) or self.finished:
             return
         if not self.status:
-            self._send_head(200, STREAM_HEADERS)
+            self._send_head(200, ((b"content-type", self.format.stream_type), *_UNSTORED))
         self._awaits_reply = False
         self._write(self.encoder.open())
 
     def await_reply(self) -> None:
         """Open a stream whose reply is not known yet: it has heartbeats only. Call `set_info` and `start_stream` with
         the reply."""
-        self._send_head(200, STREAM_HEADERS)
-        self._write(HEARTBEAT)
+        self._send_head(200, ((b"content-type", self.format.stream_type), *_UNSTORED))
+        self._write(self.format.heartbeat)
         self._awaits_reply = True
 
     def end_with(self, frames: bytes) -> None:
@@ -613,7 +618,7 @@ class EventStreamResponse(ReplyResponse):
             self._quiet, self._last_sent = True, now - interval
         elif now + interval - self._last_sent >= self._limits.heartbeat_seconds:
             self._last_sent = now
-            self._write(HEARTBEAT if self._awaits_reply else self.encoder.heartbeat())
+            self._write(self.format.heartbeat if self._awaits_reply else self.encoder.heartbeat())
             if self.on_keepalive is not None and self.info.keepalives:
                 self.on_keepalive()
 

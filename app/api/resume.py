@@ -145,11 +145,11 @@ async def _count_frames(resumable: ResumableReply) -> tuple[int, Event]:
         batches = await read_reply(await resumable.source.open())
     except ParleyError as error:  # it failed before its first event
         last: Event = Failed(Fault(error.code, error.message, transient=error.retryable))
-        return (frames + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n"), last
+        return (frames + encoder.fail(error.to_dict(resumable.info.request_id))).count(format_.frame_end), last
     last = batches[-1][-1]
     if format_.reply_stage is not None:
         batches = feed_to_end(format_.reply_stage(resumable.mode), batches)
-    return (frames + encode_each(encoder, [events for events in batches if events])).count(b"\n\n"), last
+    return (frames + encode_each(encoder, [events for events in batches if events])).count(format_.frame_end), last
 
 
 def _id(scope: Scope) -> str:

@@ -44,9 +44,11 @@ class TokenCountEndpoint(Generic[Parsed]):
         fields: Mapping[str, Any] | None = None,
         *,
         asks_api: ApiName | None = None,
+        write: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
     ) -> None:
         """`find_stored` is for requests that refer to what is stored. `fields` stand before the number. A server of the
-        API `asks_api` is asked for it."""
+        API `asks_api` is asked for it. `write` writes the answer, which has the number as `input_tokens`."""
+        self._write = write
         self._asks_api = asks_api
         self._context = context
         self._parse = parse
@@ -54,7 +56,7 @@ class TokenCountEndpoint(Generic[Parsed]):
         self._fields = fields or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_json(send, 200, {**self._fields, **await self._count(scope, receive)})
+        await send_json(send, 200, self._write({**self._fields, **await self._count(scope, receive)}))
 
     async def _count(self, scope: Scope, receive: Receive) -> dict[str, Any]:
         """Return the answer with the number. Raises ParleyError."""

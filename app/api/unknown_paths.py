@@ -39,8 +39,12 @@ _ROWS = (
         f"Ollama's own API is not served: GET /v1/models lists the models, and {_CHAT} takes conversations",
     ),
     (
-        r"models/[^/]+:(?:generateContent|streamGenerateContent|countTokens|embedContent)",
-        f"Gemini's own API is not served: {_SEND_CHAT}, with `model` in the body",
+        rf"(?:cachedContents|corpora|fileSearchStores|tunedModels){_BELOW}",
+        "Only Google's servers store this: send the contents themselves with each request",
+    ),
+    (
+        rf"interactions{_BELOW}",
+        "Google's Interactions are not served: send contents to POST /v1beta/models/{model}:generateContent",
     ),
     (
         r"deployments/[^/]+/.*",

@@ -15,7 +15,9 @@ from app.chat.attachments import PassageSearch
 from app.chat.known_conversation import KnownConversation
 from app.chat.tool_asks import ServerTools
 
-FormatName: TypeAlias = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2", "anthropic", "responses"]
+FormatName: TypeAlias = Literal[
+    "qwen", "openai", "autogen", "agentscope", "agentscope2", "anthropic", "responses", "gemini"
+]
 
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]

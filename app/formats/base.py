@@ -122,6 +122,8 @@ def is_cached(info: ReplyInfo, finish: Finish) -> bool:
 
 HEARTBEAT = b": heartbeat\n\n"
 """A comment, which clients ignore."""
+EVENT_STREAM = b"text/event-stream; charset=utf-8"
+FRAME_END = b"\n\n"
 
 
 class Encoder(Protocol):
@@ -239,6 +241,12 @@ class Format(Struct, frozen=True):
     the half of a call."""
     reply_stage: Callable[[ReplyMode], Stage] | None = None
     """Makes the stage that the events of a reply pass before they are encoded."""
+    stream_type: bytes = EVENT_STREAM
+    """The content type of a stream."""
+    frame_end: bytes = FRAME_END
+    """What each frame of a stream of events ends with."""
+    heartbeat: bytes = HEARTBEAT
+    """Keeps a stream open whose encoder is not known yet."""
 
 
 _HEAD = "Summary of the conversation so far:"

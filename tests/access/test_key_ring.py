@@ -69,7 +69,7 @@ def test_a_key_that_is_missing_unknown_or_of_another_scheme_is_refused_and_never
 
 
 def test_a_header_without_bearer_is_refused_with_what_is_missing() -> None:
-    form = "Send the key as Authorization: Bearer <key>, as x-api-key or as api-key"
+    form = "Send the key as Authorization: Bearer <key>, as x-api-key, as api-key or as x-goog-api-key"
     operator = "the gateway's operator creates keys (parley keys new NAME)"
     for value, problem in [
         ("key-of-alice", "the header authorization has no `Bearer ` before the key"),

@@ -221,6 +221,29 @@ RESPONSES = Caller(
     answer=lambda history, results: [*history, *(_responses_result(*one) for one in results.items())],
 )
 
+# -- Google's Gemini --------------------------------------------------------------
+
+
+def _gemini_streamed(chunks: list[Json]) -> list[Json]:
+    """As the chats of google-genai keep a stream: one content for each chunk."""
+    contents = (chunk["candidates"][0]["content"] for chunk in chunks)
+    return [content for content in contents if content.get("parts")]
+
+
+def _gemini_result(id_: str, text: str) -> Json:
+    return {"functionResponse": {"id": id_, "name": "get_weather", "response": {"result": text}}}
+
+
+GEMINI = Caller(
+    ask=lambda text: {"role": "user", "parts": [{"text": text}]},
+    whole=lambda body: [body["candidates"][0]["content"]],
+    streamed=_gemini_streamed,
+    answer=lambda history, results: [
+        *history,
+        {"role": "user", "parts": [_gemini_result(*one) for one in results.items()]},
+    ],
+)
+
 CALLERS = {
     "qwen": QWEN,
     "openai": OPENAI,
@@ -229,6 +252,7 @@ CALLERS = {
     "autogen": AUTOGEN,
     "anthropic": ANTHROPIC,
     "responses": RESPONSES,
+    "gemini": GEMINI,
 }
 
 

@@ -174,7 +174,7 @@ FEATURES = [
 
 def verdict(feature: Feature, form: str) -> str:
     """`field`, `notes`, `refused` or `lost`, each perhaps `, warned`: a translation into this format warns of it."""
-    if form == "anthropic" and feature.name != LETTERS:
+    if form in ("anthropic", "gemini") and feature.name != LETTERS:
         feature = replace_dataclass(feature, messages=tuple(map(_respelt, feature.messages)))
     given = [replace(one, path=f"messages[{at}]") for at, one in enumerate(feature.messages)]
     found = FORMATS[form].write(given, Options())

@@ -214,6 +214,27 @@ def _anthropic_block(what: str, value: Any) -> Json:
     return {"type": "text", "text": value}
 
 
+# -- Google's Gemini --------------------------------------------------------------
+
+
+def _gemini(acts: list[Act], dice: Random) -> list[Json]:
+    out: list[Json] = []
+    for what, value in acts:
+        role = {"user": "user", "system": "system", "result": "user"}.get(what, "model")
+        if not out or out[-1]["role"] != role or dice.random() < 0.2:
+            out.append({"role": role, "parts": []})
+        out[-1]["parts"].append(_gemini_part(what, value))
+    return out
+
+
+def _gemini_part(what: str, value: Any) -> Json:
+    if what == "call":
+        return {"functionCall": {"id": value[0], "name": value[1], "args": {"a": value[2]}}}
+    if what == "result":
+        return {"functionResponse": {"id": value[0], "name": value[1], "response": {"result": value[2]}}}
+    return {"text": value, "thought": True} if what == "think" else {"text": value}
+
+
 WRITERS: dict[str, Callable[[list[Act], Random], list[Json]]] = {
     "qwen": _qwen,
     "openai": _openai,
@@ -222,6 +243,7 @@ WRITERS: dict[str, Callable[[list[Act], Random], list[Json]]] = {
     "agentscope2": lambda acts, dice: _scope(acts, dice, second=True),
     "anthropic": _anthropic,
     "responses": _responses,
+    "gemini": _gemini,
 }
 
 

@@ -19,13 +19,13 @@ from tests.in_process_gateway import ModelServer, Running
 FOLDER = Path(__file__).parent
 NAMES = sorted(path.name for path in FOLDER.iterdir() if path.is_dir() and not path.name.startswith("_"))
 PAIRS = [(name, one, other) for name in NAMES for one in FORMATS for other in FORMATS]
-NO_ERROR_FLAG = {"openai", "agentscope", "responses"}
+NO_ERROR_FLAG = {"openai", "agentscope", "responses", "gemini"}
 """Formats that have no word for a result that is an error."""
 MOVES_MEDIA = {"openai"}
 """Formats whose results are text: media of a result are in a message of the user behind it."""
-CANNOT_SAY = {("sound", "anthropic"), ("speakers", "anthropic"), ("speakers", "responses")}
+CANNOT_SAY = {("sound", "anthropic"), ("speakers", "anthropic"), ("speakers", "responses"), ("speakers", "gemini")}
 """What a format has no words and no place for notes for: sound, video and the names of senders."""
-NO_NOTES = {"openai", "anthropic", "responses"}
+NO_NOTES = {"openai", "anthropic", "responses", "gemini"}
 """Formats without a place for notes, so that what they have no field for is lost."""
 NAMED = {"speakers"}
 """Conversations whose senders have names in every format."""

@@ -40,6 +40,10 @@ ENDS: dict[str, Callable[[Any], tuple[str, int]]] = {
         {"tool_use": "tool_calls"}[body["stop_reason"]],
         body["usage"]["input_tokens"] + body["usage"]["output_tokens"],
     ),
+    "gemini": lambda body: (
+        {"STOP": "tool_calls"}[body["candidates"][0]["finishReason"]],
+        body["usageMetadata"]["totalTokenCount"],
+    ),
     "responses": lambda body: ("tool_calls" * (body["status"] == "completed"), body["usage"]["total_tokens"]),
 }
 
@@ -138,6 +142,7 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
     "anthropic": lambda body: (
         (body["type"], body["error"]["type"]) == ("error", "invalid_request_error") and body["error"]["param"]
     ),
+    "gemini": lambda body: (body["error"]["status"] == "INVALID_ARGUMENT") and body["error"]["parley"]["param"],
     "responses": lambda body: (body["error"]["type"] == "invalid_request_error") and body["error"]["param"],
 }
 
@@ -147,5 +152,5 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
 def test_a_refusal_has_the_shape_of_the_reply_format(running: Running, form: str, reply: str) -> None:
     body = {"model": "m", "format": form, "reply_format": reply, "messages": [CALLERS[form].ask("x"), {"type": 5}]}
     answer = running.post("/v1/chat", body)
-    assert answer.status == (400 if reply in ("anthropic", "responses", "openai") else 422)
+    assert answer.status == (400 if reply in ("anthropic", "responses", "openai", "gemini") else 422)
     assert SHAPES[reply](answer.json).startswith("messages[1]")

@@ -33,7 +33,7 @@ PROFILES = [
     Profile(names="all", text_parts=True, empty_content="empty"),
 ]
 SOUND = Options()
-BAD_REQUESTS = {("anthropic", "/v1/chat"), ("responses", "/v1/chat"), ("openai", "/v1/chat")}
+BAD_REQUESTS = {("anthropic", "/v1/chat"), ("responses", "/v1/chat"), ("openai", "/v1/chat"), ("gemini", "/v1/chat")}
 """What is refused with 400 instead of 422."""
 each_form = pytest.mark.parametrize("form", FORMATS)
 _STEP = re.compile(r'\.?([A-Za-z_$][\w$-]*)|\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]')

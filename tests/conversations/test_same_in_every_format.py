@@ -50,9 +50,13 @@ def loses(conversation: str, form: str, to: str) -> bool:
     if to == "responses" and form != to:
         dated = form in DATED and (conversation, form) not in LOST
         return dated or (conversation == "failed" and form not in NO_ERROR_FLAG)
+    if to == "gemini" and conversation == "failed" and form not in NO_ERROR_FLAG:
+        return True
     from_anthropic = form == "anthropic" and to == "openai"
     if to not in NO_NOTES or form in NO_NOTES and not from_anthropic:
         return (conversation, to) in LOST and (form != "openai" or conversation != MEDIA_OF_TOOLS)
+    if (form, to) == ("autogen", "gemini"):
+        return conversation not in ("picture_of_a_tool", "file", "sound")  # the names of the senders
     if (form, to) == ("autogen", "anthropic"):
         return conversation not in ("picture_of_a_tool", "file")  # the names of the senders
     dated = (form in DATED and (conversation, form) not in LOST) or (conversation, form) == ("speakers", "autogen")

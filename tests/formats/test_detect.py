@@ -89,6 +89,12 @@ RESPONSES: list[Json] = [
     {"type": "function_call_output", "call_id": "1", "output": "x"},
     {"type": "item_reference", "id": "rs_1"},
 ]
+GEMINI: list[Json] = [
+    {"role": "user", "parts": [{"text": "x"}]},
+    {"parts": [{"inline_data": {"mime_type": "image/png", "data": "iVBORw0KGgo="}}]},
+    {"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
+    {"role": "model", "parts": []},
+]
 SIGNS = {
     "responses": RESPONSES,
     "autogen": AUTOGEN,
@@ -97,6 +103,7 @@ SIGNS = {
     "openai": OPENAI,
     "qwen": QWEN,
     "anthropic": ANTHROPIC,
+    "gemini": GEMINI,
 }
 EACH = [(form, sign) for form, signs in SIGNS.items() for sign in signs]
 MIXED = [(one, other) for one in SIGNS for other in SIGNS if one != other]
@@ -164,7 +171,7 @@ def test_a_mixed_list_is_refused_by_the_gateway(reply: str | None) -> None:
     body = {"model": "m", "format": "auto", "messages": messages}
     with Running(server=ModelServer()) as gateway:
         answer = gateway.post("/v1/chat", body | ({"reply_format": reply} if reply else {}))
-    assert answer.status == (400 if reply in ("anthropic", "responses", "openai") else 422)
+    assert answer.status == (400 if reply in ("anthropic", "responses", "openai", "gemini") else 422)
     assert b"messages[1]" in answer.body
 
 

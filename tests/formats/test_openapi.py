@@ -14,7 +14,7 @@ def test_every_format_describes_its_replies_frames_errors_and_operations(name: s
     names = [model.__name__ for model in (*part.replies, part.error, *part.more)]
     assert part.prefix and part.replies and len(set(names)) == len(names)
     for path, methods in part.describe_paths().items():
-        assert path.startswith("/v1/")
+        assert path.startswith("/v1")
         for operation in methods.values():
             assert {"200", "404", "500"} <= operation["responses"].keys()
             assert operation["summary"] and operation["operationId"] and operation["tags"]

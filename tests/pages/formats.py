@@ -34,6 +34,7 @@ TITLES = {
     "agentscope2": "`agentscope2` (2.x)",
     "responses": "`responses`",
     "anthropic": "`anthropic`",
+    "gemini": "`gemini`",
 }
 CELLS = {
     "field": "yes",
@@ -95,6 +96,7 @@ SIGNS: list[tuple[str, str, list[Any]]] = [
         "a part of type `image_url`, `input_audio`, `file`, `video_url` or `refusal`",
         [{"role": "user", "content": [{"type": "image_url"}]}],
     ),
+    ("gemini", "`parts`", [{"role": "user", "parts": [{"text": "Hi"}]}]),
     ("qwen", "`function_call`, `reasoning_content` or role `function`", [{"role": "function", "content": "x"}]),
     ("qwen", "an item with a key `text`, `image`, … and no `type`", [{"role": "user", "content": [{"image": "x"}]}]),
 ]
@@ -186,7 +188,7 @@ def whole(form: str) -> str:
 
 
 def streamed(form: str) -> str:
-    return _code("text", encode_reply(form, "delta").strip())
+    return _code("text", _lines(encode_reply(form, "delta")))
 
 
 def autogen_stream(mode: str) -> str:
@@ -200,7 +202,11 @@ def refused(form: str) -> str:
 def failed(form: str) -> str:
     """The last frames of a stream that fails after its first text."""
     begun = encode_reply(form, "delta", [TextDelta("I ")])
-    return _code("text", encode_reply(form, "delta", [TextDelta("I "), FAULT]).removeprefix(begun).strip())
+    return _code("text", _lines(encode_reply(form, "delta", [TextDelta("I "), FAULT]).removeprefix(begun)))
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").strip()
 
 
 def outputs() -> str:

@@ -20,12 +20,19 @@ _SECURITY_SCHEMES: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key of the gateway."},
     "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "The same, as Anthropic's."},
     "api-key": {"type": "apiKey", "in": "header", "name": "api-key", "description": "The same, as Azure's."},
+    "x-goog-api-key": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-goog-api-key",
+        "description": "The same, as Google's.",
+    },
 }
 _TAGS = {
     "chat": "Conversations in any format, and the replies that can be read again",
     "openai": "For clients of OpenAI's chat completions",
     "anthropic": "For clients of Anthropic's Messages",
     "responses": "For clients of OpenAI's Responses",
+    "gemini": "For clients of Google's Gemini API",
     "endpoints": "Requests that are no conversation, which pass through to the model's server",
     "convert": "Translation without a model",
     "models": "The models that requests can name",

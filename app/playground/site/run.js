@@ -171,6 +171,14 @@ export function measure(run) {
 }
 
 /**
+ * Return the tokens of an answer and of its thoughts, which Gemini counts apart.
+ * @param {Record<string, any>} usage
+ */
+function addCounts({ candidatesTokenCount, thoughtsTokenCount = 0 }) {
+  return candidatesTokenCount === undefined ? undefined : candidatesTokenCount + thoughtsTokenCount;
+}
+
+/**
  * Read the usage of any format.
  * @param {Record<string, any> | null} usage
  * @returns {{input?: number, output?: number, reasoning?: number, cached?: number, cost?: number}}
@@ -180,10 +188,10 @@ export function readUsage(usage) {
   const outputDetails = usage.completion_tokens_details ?? usage.output_tokens_details ?? {};
   const inputDetails = usage.prompt_tokens_details ?? usage.input_tokens_details ?? {};
   return {
-    input: usage.prompt_tokens ?? usage.input_tokens,
-    output: usage.completion_tokens ?? usage.output_tokens,
-    reasoning: usage.reasoning_tokens ?? outputDetails.reasoning_tokens ?? outputDetails.thinking_tokens,
-    cached: usage.cached_tokens ?? inputDetails.cached_tokens ?? usage.cache_read_input_tokens,
+    input: usage.prompt_tokens ?? usage.input_tokens ?? usage.promptTokenCount,
+    output: usage.completion_tokens ?? usage.output_tokens ?? addCounts(usage),
+    reasoning: usage.reasoning_tokens ?? outputDetails.reasoning_tokens ?? outputDetails.thinking_tokens ?? usage.thoughtsTokenCount,
+    cached: usage.cached_tokens ?? inputDetails.cached_tokens ?? usage.cache_read_input_tokens ?? usage.cachedContentTokenCount,
     cost: usage.cost,
   };
 }

@@ -4,6 +4,7 @@ import { AGENTSCOPE } from "./agentscope.js";
 import { AGENTSCOPE2 } from "./agentscope2.js";
 import { ANTHROPIC } from "./anthropic.js";
 import { AUTOGEN } from "./autogen.js";
+import { GEMINI } from "./gemini.js";
 import { OPENAI } from "./openai.js";
 import { QWEN } from "./qwen.js";
 import { RESPONSES } from "./responses.js";
@@ -43,6 +44,7 @@ export const FORMATS = {
   openai: OPENAI,
   responses: RESPONSES,
   anthropic: ANTHROPIC,
+  gemini: GEMINI,
   autogen: AUTOGEN,
   agentscope: AGENTSCOPE,
   agentscope2: AGENTSCOPE2,

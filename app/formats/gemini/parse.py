@@ -1,0 +1,385 @@
+"""Parses the contents of Google's Gemini API.
+
+Neighbouring contents of one role are one turn: the chats of google-genai send one content for each chunk of a stream.
+Results of functions come first in their turn, each as a message of its own, because servers want them directly after
+their calls. Ids are optional in this API: a result without one answers the first open call with its name.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from pydantic import ValidationError
+
+from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, make_call_id
+from app.errors import Violation
+from app.formats.base import Options, ParsedMessages
+from app.formats.gemini.media import read_blob, read_file
+from app.formats.gemini.schema import (
+    DATA_FIELDS,
+    ROLES,
+    GeminiContent,
+    GeminiFunctionResponse,
+    GeminiMessage,
+    GeminiPart,
+)
+from app.formats.gemini.signatures import Signature
+from app.formats.gemini.spelling import canonicalize, spell_all
+from app.formats.seal import Seal
+from app.validation.violations import find_unknown_keys, to_violations
+
+_IGNORED = ("videoMetadata", "mediaResolution")
+"""Fields of a part that ask for what no other server can do."""
+_LEFT_OUT = ("toolCall", "toolResponse")
+"""Parts of tools that Google's servers have run."""
+_RESULT_KEYS = ("result", "output")
+"""A `response` with only one of these is the text under it: the SDKs wrap the text of a function so."""
+_Place: TypeAlias = tuple[str, GeminiPart]
+"""A part and its path."""
+
+
+class ParsedContents(Struct, frozen=True):
+    messages: tuple[Message, ...]
+    violations: Sequence[Violation] = ()
+    warnings: Sequence[str] = ()
+    gaps: Sequence[Violation] = ()
+    """Calls without a result, and results without a call."""
+
+
+def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
+    """Parse a conversation of `/v1/chat`. Its system prompt is a content of the role `system`."""
+    found = parse_contents(canonicalize(messages), "messages", GeminiMessage)
+    violations = spell_all(found.violations, {"messages": messages})
+    return ParsedMessages(found.messages, violations, found.warnings)
+
+
+def parse_contents(contents: list[Any], path: str, schema: type[GeminiContent] = GeminiContent) -> ParsedContents:
+    """Parse contents in the spelling of the documentation. All violations are found, also those behind a content that
+    does not have its form."""
+    reader = _Reader()
+    placed: list[tuple[str, GeminiContent]] = []
+    for number, content in enumerate(contents):
+        place = f"{path}[{number}]"
+        try:
+            placed.append((place, schema.model_validate(content)))
+        except ValidationError as error:
+            reader.violations += to_violations(error, content, place, schema)
+    for role, group in groupby(placed, lambda one: ROLES[(one[1].role or "user").lower()]):
+        reader.add_turn(role, list(group))
+    return reader.finish(path)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.violations: list[Violation] = []
+        self._warnings: list[str] = []
+        self._messages: list[Message] = []
+        self._calls = _OpenCalls()
+
+    def add_turn(self, role: str, contents: Sequence[tuple[str, GeminiContent]]) -> None:
+        path = contents[0][0]
+        for place, content in contents:
+            self._warn_of_unknown(content, place)
+        parts = [
+            (f"{place}.parts[{at}]", part)
+            for place, content in contents
+            for at, part in enumerate(content.parts or ())
+            if self._is_read(part, f"{place}.parts[{at}]")
+        ]
+        if role == "model":
+            self._add_model(path, parts)
+        elif role == "system":
+            self._add_message(Message("system", tuple(self._read_texts(parts)), path=path))
+        else:
+            self._add_user(path, parts)
+
+    def finish(self, path: str) -> ParsedContents:
+        if not self._messages and not self.violations:
+            self.violations.append(Violation(path, "no content has anything for the model"))
+        gaps = () if self.violations else [*self._calls.gaps, *self._calls.list_unanswered()]
+        return ParsedContents(tuple(self._messages), self.violations, self._warnings, gaps)
+
+    def _warn_of_unknown(self, content: GeminiContent, path: str) -> None:
+        found = find_unknown_keys(content, path)
+        self._warnings += (f"{place} is not a field of Gemini's contents and was ignored" for place in found)
+
+    def _is_read(self, part: GeminiPart, path: str) -> bool:
+        """Whether a part is read. Warns of what is left out."""
+        given = [name for name in DATA_FIELDS if getattr(part, name) is not None]
+        if len(given) > 1:
+            self.violations.append(Violation(path, f"must have one of {', '.join(given)}, not both"))
+            return False
+        left_out = [f"{path}.{name}" for name in given if name in _LEFT_OUT]
+        self._warnings += (f"{place} was left out: a tool of Google's servers" for place in left_out)
+        ignored = [name for name in _IGNORED if getattr(part, name) is not None]
+        self._warnings += (f"{path}.{name} was ignored: only Google's servers know it" for name in ignored)
+        return not left_out
+
+    def _add_message(self, message: Message) -> None:
+        """Add a message unless it is empty."""
+        if message.parts or message.extra:
+            self._messages.append(message)
+
+    def _refuse(self, path: str, name: str, role: str) -> None:
+        self.violations.append(
+            Violation(f"{path}.{name}", f"a content of the role {role} cannot have a part of this kind")
+        )
+
+    def _read_texts(self, parts: Sequence[_Place]) -> Iterator[Text]:
+        for path, part in parts:
+            other = next((name for name in DATA_FIELDS[1:] if getattr(part, name) is not None), None)
+            if other is not None:
+                self._refuse(path, other, "system")
+            elif part.text:
+                yield Text(part.text)
+
+    def _add_user(self, path: str, parts: Sequence[_Place]) -> None:
+        spoken: list[Part] = []
+        for place, part in parts:
+            if part.functionResponse is not None:
+                self._add_result(part.functionResponse, f"{place}.functionResponse")
+            elif part.functionCall is not None:
+                self._refuse(place, "functionCall", "user")
+            else:
+                spoken += self._read_part(part, place)
+        self._add_message(Message("user", tuple(spoken), path=path))
+
+    def _read_part(self, part: GeminiPart, path: str) -> list[Text | Media]:
+        """Read a text or a medium."""
+        media = self._read_media(part, path)
+        if media is not None:
+            return [media]
+        text = part.text or _write_code(part)
+        return [Text(text)] if text else []
+
+    def _read_media(self, part: Any, path: str) -> Media | None:
+        found: Media | Violation | None = None
+        if part.inlineData is not None:
+            found = read_blob(part.inlineData, f"{path}.inlineData")
+        elif part.fileData is not None:
+            found = read_file(part.fileData, f"{path}.fileData")
+        if isinstance(found, Violation):
+            self.violations.append(found)
+            return Media("file", ("",))  # nothing is sent of a request with violations
+        return found
+
+    def _add_result(self, response: GeminiFunctionResponse, path: str) -> None:
+        call = self._calls.take(response, path)
+        text = _write_response(response.response)
+        content: list[Text | Media] = [Text(text)] if text else []
+        for at, inner in enumerate(response.parts or ()):
+            media = self._read_media(inner, f"{path}.parts[{at}]")
+            content += [media] if media is not None else []
+        name = response.name or (None if call is None else call.name)
+        id_ = response.id if call is None else call.id
+        self._messages.append(Message("tool", (ToolResult(tuple(content), name, id_),), path=path))
+
+    def _add_model(self, path: str, parts: Sequence[_Place]) -> None:
+        turn = _ModelTurn()
+        for place, part in parts:
+            media = self._read_media(part, place)
+            if part.functionResponse is not None:
+                self._refuse(place, "functionResponse", "model")
+            elif media is not None:
+                turn.add_media(media, part.thoughtSignature)
+            elif part.functionCall is not None:
+                turn.add_call(place, part)
+            elif part.thought:
+                turn.add_thought(part.text or "", part.thoughtSignature)
+            else:
+                turn.add_text(part.text or "", part.thoughtSignature, block=_write_code(part))
+        for message in turn.finish(path):
+            self._add_message(message)
+        self._calls.begin_turn(turn.calls)
+
+
+class _Item:
+    """A part of a model's turn, while the turn is read."""
+
+    __slots__ = ("call", "ends_block", "fields", "has_id", "kind", "media", "text")
+
+    def __init__(self, kind: str, text: str = "", fields: Any = None) -> None:
+        self.kind = kind
+        self.text = text
+        self.fields = fields
+        """`extra_content` for the model server."""
+        self.media: Media | None = None
+        self.call: ToolCall | None = None
+        self.has_id = False
+        """The caller has sent the id of the call."""
+        self.ends_block = False
+        """The text ends with a block of code."""
+
+
+class _ModelTurn:
+    def __init__(self) -> None:
+        self._items: list[_Item] = []
+        self._seals: list[Seal] = []
+        self._next_fields: Any = None
+        """The fields of a thought's signature, which belong to what follows."""
+        self.calls: list[tuple[ToolCall, bool]] = []
+        """The calls, and whether the caller has sent their ids."""
+
+    def _read_signature(self, text: str | None) -> Any:
+        """Return the fields of a signature for its part. A seal is for the whole turn."""
+        signature = Signature(text or "")
+        if signature.seal is not None:
+            self._seals.append(signature.seal)
+        return signature.fields
+
+    def _take_fields(self, signature: str | None) -> Any:
+        fields, self._next_fields = self._read_signature(signature) or self._next_fields, None
+        return fields
+
+    def add_thought(self, text: str, signature: str | None) -> None:
+        self._next_fields = self._read_signature(signature) or self._next_fields
+        last = self._items[-1] if self._items else None
+        if last is not None and last.kind == "reasoning":
+            last.text += text
+        elif text:
+            self._items.append(_Item("reasoning", text))
+
+    def add_media(self, media: Media, signature: str | None) -> None:
+        item = _Item("media", fields=self._take_fields(signature))
+        item.media = media
+        self._items.append(item)
+
+    def add_text(self, text: str, signature: str | None, *, block: str) -> None:
+        """Add a text, or a block of code. An empty text with a signature has that of the text before it."""
+        fields, text = self._take_fields(signature) if text or block or signature else None, text or block
+        last = self._items[-1] if self._items else None
+        if last is not None and last.kind == "text" and last.fields is None:
+            breaks = text and (block or last.ends_block) and not last.text.endswith("\n")
+            last.text += f"\n{text}" if breaks else text
+            last.fields, last.ends_block = fields, bool(block) or (last.ends_block and not text)
+        elif text or fields is not None:
+            item = _Item("text", text, fields)
+            item.ends_block = bool(block)
+            self._items.append(item)
+
+    def add_call(self, path: str, part: GeminiPart) -> None:
+        given = part.functionCall
+        assert given is not None
+        arguments = json.dumps(given.args or {}, ensure_ascii=False)
+        item = _Item("call", fields=self._take_fields(part.thoughtSignature))
+        id_ = given.id or make_call_id(path, given.name)
+        item.call = ToolCall(given.name, arguments, id_, path=f"{path}.functionCall")
+        item.has_id = bool(given.id)
+        self._items.append(item)
+
+    def finish(self, path: str) -> list[Message]:
+        """Return the messages of the turn, which are several if two of its texts have fields of their own."""
+        items = self._open_seals()
+        messages: list[Message] = []
+        parts: list[Part] = []
+        details = [detail for seal in self._seals for detail in seal.details]
+        extra: dict[str, Any] = {"reasoning_details": details} if details else {}
+        for item in items:
+            has_text = any(type(part) is Text for part in parts)
+            if item.kind == "text" and has_text and (item.fields is not None or "extra_content" in extra):
+                messages.append(Message("assistant", tuple(parts), path=path, extra=extra))
+                parts, extra = [], {}
+            if item.fields is not None and item.kind == "text":
+                extra = {**extra, "extra_content": item.fields}
+            parts += self._make_part(item)
+        messages.append(Message("assistant", tuple(parts), path=path, extra=extra))
+        thinks_twice = sum(type(part) is Reasoning for message in messages for part in message.parts) > 1
+        turn = path if len(messages) > 1 or thinks_twice else None
+        return [_with_turn(message, turn) for message in messages]
+
+    def _make_part(self, item: _Item) -> list[Part]:
+        if item.call is not None:
+            extra = {} if item.fields is None else {"extra_content": item.fields}
+            call = item.call
+            call = ToolCall(call.name, call.arguments, call.id, extra, call.path)
+            self.calls.append((call, item.has_id))
+            return [call]
+        if item.media is not None:
+            return [item.media]
+        if not item.text:
+            return []
+        return [Reasoning(item.text) if item.kind == "reasoning" else Text(item.text)]
+
+    def _open_seals(self) -> list[_Item]:
+        """Return the parts of the turn with what the seals hold: their reasoning is in the place of thoughts."""
+        reasoning = "".join(seal.text or "" for seal in self._seals)
+        items = [item for item in self._items if not (reasoning and item.kind == "reasoning")]
+        texts = iter([fields for seal in self._seals for fields in seal.texts])
+        calls = {id_: fields for seal in self._seals for id_, fields in seal.calls.items()}
+        for item in items:
+            if item.kind == "text" and item.text:
+                item.fields = next(texts, None) or item.fields
+            elif item.call is not None and item.has_id and item.call.id in calls:
+                item.fields = calls.pop(item.call.id)
+        others = iter(calls.values())
+        for item in items:
+            if item.call is not None and not item.has_id and item.fields is None:
+                item.fields = next(others, None)
+        return [_Item("reasoning", reasoning), *items] if reasoning else items
+
+
+def _with_turn(message: Message, turn: str | None) -> Message:
+    return (
+        message
+        if turn is None
+        else Message("assistant", message.parts, turn=turn, path=message.path, extra=message.extra)
+    )
+
+
+class _OpenCalls:
+    """The calls of the last turn of the model that have no result yet."""
+
+    def __init__(self) -> None:
+        self.gaps: list[Violation] = []
+        self._open: list[tuple[ToolCall, bool]] = []
+
+    def begin_turn(self, calls: Sequence[tuple[ToolCall, bool]]) -> None:
+        self.gaps += self.list_unanswered()
+        self._open = list(calls)
+
+    def list_unanswered(self) -> list[Violation]:
+        text = "has no functionResponse after it: send the result of each call in the next content of the user"
+        return [Violation(call.path, text) for call, _ in self._open]
+
+    def take(self, response: GeminiFunctionResponse, path: str) -> ToolCall | None:
+        """Return the call that a result answers."""
+        found = self._find(response)
+        if found is None:
+            what = f"id {response.id!r}" if response.id else f"name {response.name!r}"
+            text = f"answers no functionCall of the model's content before it ({what})"
+            self.gaps.append(Violation(path, text))
+            return None
+        call, _ = self._open.pop(found)
+        return call
+
+    def _find(self, response: GeminiFunctionResponse) -> int | None:
+        rows = list(enumerate(self._open))
+        by_id = [place for place, (call, has_id) in rows if response.id and has_id and call.id == response.id]
+        by_name = [
+            place for place, (call, has_id) in rows if call.name == response.name and not (response.id and has_id)
+        ]
+        return next(iter((*by_id, *by_name)), None)
+
+
+def _write_response(value: Any) -> str:
+    """Return the text of a result for other servers."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, dict) and len(value) == 1:
+        [(key, inner)] = value.items()
+        if key in _RESULT_KEYS and isinstance(inner, str):
+            return inner
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _write_code(part: GeminiPart) -> str:
+    """Return code that ran at Google's servers, or its output, as a block of text; "" for other parts."""
+    if part.executableCode is not None:
+        language = part.executableCode.language
+        word = language.lower() if isinstance(language, str) and language != "LANGUAGE_UNSPECIFIED" else ""
+        return f"```{word}\n{part.executableCode.code}\n```"
+    if part.codeExecutionResult is not None:
+        return f"```\n{part.codeExecutionResult.output or ''}\n```"
+    return ""

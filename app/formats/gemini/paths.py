@@ -1,0 +1,49 @@
+"""Which requests are in the language of Google's Gemini API: by their paths, and what else they have."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+KEY_HEADER = b"x-goog-api-key"
+_VERSIONS = ("/v1beta/", "/v1alpha/", "/v1beta1/", "/v1/projects/", "/v1/publishers/")
+_OWN_PATHS = ("/v1beta", "/v1alpha", "/v1beta1")
+_METHOD = re.compile(r"/v1/models/.+:[A-Za-z]+")
+_MODELS = ("/v1/models", "/v1/models/")
+_CLIENT_HEADER = b"x-goog-api-client"
+
+
+def is_gemini_request(method: str, path: str, query: bytes, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a request is answered in this language. `/v1/models` is also the list of OpenAI and Anthropic: there the
+    headers of Google's clients, or a key in the query, make the difference."""
+    if path in _OWN_PATHS or path.startswith(_VERSIONS):
+        return True
+    if method == "POST":
+        return _METHOD.fullmatch(path) is not None
+    if path not in _MODELS and not path.startswith(_MODELS[1]):
+        return False
+    return KEY_HEADER in headers or _CLIENT_HEADER in headers or find_key(query) is not None
+
+
+def find_key(query: bytes) -> str | None:
+    """Return the API key of a query."""
+    if b"key" not in query:
+        return None
+    return next((value for name, value in _parse_query(query) if name == "key" and value), None)
+
+
+def wants_events(query: bytes) -> bool:
+    """Whether a stream is to be server-sent events; else it is a JSON array."""
+    return any(name in ("alt", "$alt") and value.lower() == "sse" for name, value in _parse_query(query))
+
+
+def read_page(query: bytes) -> tuple[str | None, str | None]:
+    """Return `pageSize` and `pageToken` of a list."""
+    given = {name: value for name, value in _parse_query(query) if value}
+    return given.get("pageSize") or given.get("page_size"), given.get("pageToken") or given.get("page_token")
+
+
+def _parse_query(query: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    except ValueError:
+        return []

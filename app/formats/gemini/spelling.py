@@ -1,0 +1,108 @@
+"""The two spellings of the API's fields, `generationConfig` and `generation_config`.
+
+Google's servers read both at every depth, and SDKs mix them in one body. They also read null as absent, and an object
+in the place of a list as a list of one. `canonicalize` gives one form to all of it; `spell` gives the path of a field
+in the caller's own spelling back, for errors.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from app.errors import Violation
+
+_WORDS = """
+    inlineData fileData functionCall functionResponse executableCode codeExecutionResult toolCall toolResponse
+    thoughtSignature videoMetadata mediaResolution partMetadata mimeType displayName fileUri partialArgs willContinue
+    systemInstruction generationConfig toolConfig safetySettings cachedContent serviceTier
+    functionDeclarations parametersJsonSchema responseJsonSchema googleSearch googleSearchRetrieval urlContext
+    codeExecution googleMaps fileSearch computerUse mcpServers enterpriseWebSearch parallelAiSearch exaAiSearch
+    functionCallingConfig allowedFunctionNames includeServerSideToolInvocations retrievalConfig
+    streamFunctionCallArguments
+    topP topK maxOutputTokens stopSequences presencePenalty frequencyPenalty candidateCount responseLogprobs
+    responseMimeType responseSchema responseModalities speechConfig imageConfig audioTimestamp
+    enableAffectiveDialog routingConfig modelSelectionConfig thinkingConfig includeThoughts thinkingBudget
+    thinkingLevel enableEnhancedCivicAnswers modelConfig modelArmorConfig
+    generateContentRequest outputDimensionality taskType autoTruncate embedContentConfig
+"""
+_SNAKE = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def to_snake(name: str) -> str:
+    return _SNAKE.sub("_", name).lower()
+
+
+_CAMEL: dict[str, str] = {to_snake(name): name for name in _WORDS.split()} | {
+    "response_json_schema": "responseJsonSchema",
+    "_responseJsonSchema": "responseJsonSchema",
+    "_response_json_schema": "responseJsonSchema",
+}
+"""The names of the API with more than one word, by those that callers write instead."""
+_OPAQUE = frozenset(
+    {
+        *("args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema"),
+        *("labels", "partMetadata", "chat_template_kwargs", "response_format", "logit_bias", "cache"),
+    }
+)
+"""Fields whose value is the caller's own, or that have a form of their own."""
+_LISTS = frozenset(
+    {
+        *("contents", "parts", "tools", "functionDeclarations", "safetySettings", "stopSequences", "requests"),
+        *("allowedFunctionNames", "responseModalities"),
+    }
+)
+_TEXT_LISTS = frozenset(("stopSequences", "allowedFunctionNames", "responseModalities"))
+
+
+def canonicalize(value: Any) -> Any:
+    """Return a value in the documentation's spelling, without nulls."""
+    if type(value) is list:
+        return [canonicalize(item) for item in value]
+    if type(value) is not dict:
+        return value
+    out: dict[str, Any] = {}
+    fields: dict[str, Any] = value
+    for given, inner in fields.items():
+        name = _CAMEL.get(given, given)
+        if inner is None or (name != given and fields.get(name) is not None):
+            continue
+        out[name] = inner if name in _OPAQUE else _read_list(name, canonicalize(inner))
+    return out
+
+
+def _read_list(name: str, value: Any) -> Any:
+    if name not in _LISTS:
+        return value
+    return [value] if isinstance(value, dict) or (name in _TEXT_LISTS and isinstance(value, str)) else value
+
+
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+
+
+def spell(path: str, body: Any) -> str:
+    """Return a path of the documentation's spelling as the caller has spelled it."""
+    out, at, value = "", 0, body
+    while at < len(path):
+        step = _STEP.match(path, at)
+        if step is None:
+            return out + path[at:]
+        at = step.end()
+        if step[2] is None:
+            name = _find_name(step[1], value)
+            value = value.get(name) if isinstance(value, dict) else None
+            out += f".{name}" if out else name
+        elif not isinstance(value, dict):  # an object in the place of a list has no number
+            value = value[int(step[2])] if isinstance(value, list) and int(step[2]) < len(value) else None
+            out += step[0]
+    return out
+
+
+def _find_name(name: str, value: Any) -> str:
+    """Return the key of an object that means this field."""
+    if not isinstance(value, dict) or value.get(name) is not None:
+        return name
+    return next((key for key, camel in _CAMEL.items() if camel == name and value.get(key) is not None), name)
+
+
+def spell_all(violations: Iterable[Violation], body: Any) -> list[Violation]:
+    return [Violation(spell(one.path, body), one.message) for one in violations]

@@ -1,0 +1,382 @@
+"""Encodes a reply as chunks of Google's Gemini API, or as one object of the same form.
+
+A stream has nothing but `data:` lines and blank lines: the SDKs fail at comments, names and `[DONE]`. A chunk is one
+line. It ends with a chunk that has a `finishReason`, or with an error.
+
+A call is sent when its arguments are whole, because `args` is an object, and all calls that follow one another are sent
+together. If one of them is no object when the reply ends, none of them is sent: the reply ends with
+MALFORMED_FUNCTION_CALL, after which agents ask again. What a model server wants back with the reply is in the signature
+of its first call, else of its last text (`app.formats.gemini.signatures`).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from typing_extensions import override
+
+from app.chat import datauri
+from app.chat.accumulator import MessageAccumulator, ReplyMessage, is_json_object
+from app.chat.events import Event, Finish, MediaOutput
+from app.chat.messages import make_call_id
+from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
+from app.formats.encoders import DeltaEncoder, WholeEncoder
+from app.formats.gemini.citations import write_grounding
+from app.formats.gemini.errors import WRITE_ERROR
+from app.formats.gemini.schema import MALFORMED_CALL, MAX_TOKENS, SAFETY, STOP
+from app.formats.gemini.signatures import find_own_signature, holds_something, write_signature
+from app.formats.seal import Seal
+from app.formats.sse import encode_json, escape_line_separators
+
+Json = dict[str, Any]
+HEARTBEAT = b"\r\n"
+"""A blank line, which all clients skip. They fail at a comment."""
+_REASONS = {
+    "stop": STOP,
+    "tool_calls": STOP,
+    "length": MAX_TOKENS,
+    "content_filter": SAFETY,
+    "tool_limit": MAX_TOKENS,
+    "tool_approval": STOP,
+}
+"""The last two end replies whose tools the gateway runs; `parley.server_tools` says which it was."""
+_SPOKEN = ("content", "reasoning_content", "media")
+
+
+class _Ending(msgspec.Struct, frozen=True):
+    parts: list[Json]
+    reason: str
+    message: str | None = None
+    """`finishMessage`."""
+
+
+class _Parts:
+    """Writes the messages of a reply as parts. Reasoning and texts are written by the encoder, as they come."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._hides = info.options.hide_thinking
+        self._held: list[ReplyMessage] = []
+        """The calls that have not been sent."""
+        self._unsealed: list[ReplyMessage] = []
+        """What was said since the last seal."""
+        self._last_text: ReplyMessage | None = None
+        """The text after which nothing has come, and whose signature has not been sent."""
+        self._signed: set[int] = set()
+        """The texts whose own signature was sent."""
+        self._ids: set[str] = set()
+
+    def begin(self, message: ReplyMessage) -> list[Json]:
+        """Return the parts that come before a message: the calls before it, and the signature of the text before."""
+        if message.server is not None or message.result is not None:
+            return []
+        parts = self._sign_text()
+        if message.kind == "function_call":
+            self._held.append(message)
+            return parts
+        if self._held and all(is_whole(call) for call in self._held):
+            parts += self._write_calls(self._take_held())
+        self._unsealed.append(message)
+        self._last_text = message if message.kind == "content" else None
+        return parts
+
+    def end(self, finish: Finish, accumulator: MessageAccumulator) -> _Ending:
+        whole = [call for call in self._held if is_whole(call)]
+        broken = [call for call in self._held if not is_whole(call)]
+        self._held = []
+        reason, message = _REASONS[finish.reason], None
+        if broken and finish.reason in ("stop", "tool_calls"):
+            names = ", ".join(dict.fromkeys(call.name for call in broken))
+            reason, whole = MALFORMED_CALL, []
+            message = f"the arguments of {names} are not a JSON object"
+        elif finish.reason == "stop" and any(one.refusal for one in accumulator.messages):
+            reason, message = SAFETY, "the model has refused to answer"
+        loose = accumulator.loose_extra.get("reasoning_details")
+        details = loose if isinstance(loose, list) else []
+        if whole:
+            parts = [*self._sign_text(), *self._write_calls(whole, details)]
+        else:
+            parts = self._write_last_seal(details)
+        return _Ending(parts, reason, message)
+
+    def _take_held(self) -> list[ReplyMessage]:
+        held, self._held = self._held, []
+        return held
+
+    def _sign_text(self) -> list[Json]:
+        """Return the signature of a text that something follows, as a part of its own, because the text was sent."""
+        text, self._last_text = self._last_text, None
+        signature = None if text is None else find_own_signature(text.extra.get("extra_content"))
+        if text is None or signature is None:
+            return []
+        self._signed.add(text.index)
+        return [{"text": "", "thoughtSignature": signature}]
+
+    def _seal(self, *, with_reasoning: bool, details: Sequence[Any] = ()) -> Seal:
+        """Return what is to be kept of everything since the last seal, but for calls."""
+        said, self._unsealed = self._unsealed, []
+        reasoning = "".join(one.text for one in said if one.kind == "reasoning_content") if with_reasoning else ""
+        found = [one for message in said for one in _list_details(message)]
+        texts = [
+            None if one.index in self._signed else one.extra.get("extra_content")
+            for one in said
+            if one.kind == "content"
+        ]
+        return Seal(reasoning or None, [*found, *details], texts=texts if any(texts) else [])
+
+    def _write_calls(self, calls: Sequence[ReplyMessage], details: Sequence[Any] = ()) -> list[Json]:
+        ids = [self._choose_id(call) for call in calls]
+        own = [find_own_signature(call.extra.get("extra_content")) for call in calls]
+        of_calls = [one for call in calls for one in _list_details(call)]
+        seal = self._seal(with_reasoning=True, details=[*of_calls, *details])
+        sealed = {
+            id_: call.extra["extra_content"]
+            for id_, call, signature in zip(ids, calls, own, strict=True)
+            if signature is None and call.extra.get("extra_content") is not None
+        }
+        seal = msgspec.structs.replace(seal, calls=sealed)
+        if holds_something(seal):
+            if own[0] is not None:
+                seal = msgspec.structs.replace(seal, calls={ids[0]: calls[0].extra["extra_content"], **sealed})
+            own[0] = write_signature(seal)
+        return [_write_call(*row) for row in zip(ids, calls, own, strict=True)]
+
+    def _choose_id(self, call: ReplyMessage) -> str:
+        """Return the id of a call, which no other call of the reply has."""
+        id_ = call.id
+        while not id_ or id_ in self._ids:
+            id_ = make_call_id(self._info.response_id, call.index, id_)
+        self._ids.add(id_)
+        return id_
+
+    def _write_last_seal(self, details: Sequence[Any]) -> list[Json]:
+        """Return an empty text with the signature of the reply, if there is anything to keep."""
+        fields = None if self._last_text is None else self._last_text.extra.get("extra_content")
+        seal = self._seal(with_reasoning=self._hides, details=details)
+        own = find_own_signature(fields)
+        if own is not None and not holds_something(msgspec.structs.replace(seal, texts=seal.texts[:-1])):
+            return [{"text": "", "thoughtSignature": own}]
+        return [{"text": "", "thoughtSignature": write_signature(seal)}] if holds_something(seal) else []
+
+
+def is_whole(call: ReplyMessage) -> bool:
+    """Whether the arguments of a call are an object, or nothing, which is one without keys."""
+    return not call.text.strip() or is_json_object(call.text)
+
+
+def _list_details(message: ReplyMessage) -> list[Any]:
+    details = message.extra.get("reasoning_details")
+    return details if isinstance(details, list) else []
+
+
+def _write_call(id_: str, call: ReplyMessage, signature: str | None) -> Json:
+    # A line break between two tokens would be one in the stream.
+    arguments = (call.text.strip() or "{}").replace("\n", " ").replace("\r", " ")
+    part: Json = {"functionCall": {"id": id_, "name": call.name, "args": msgspec.Raw(arguments.encode())}}
+    return part if signature is None else {**part, "thoughtSignature": signature}
+
+
+def _write_media(media: MediaOutput) -> Json:
+    try:
+        head = datauri.parse(media.url)
+        data = media.url[head.start :] if head.base64 else None
+    except ValueError:
+        data = None
+    if data is None:
+        return {"fileData": {"fileUri": media.url}}
+    media_type = head.media_type or ("image/png" if media.media == "image" else "audio/wav")
+    return {"inlineData": {"mimeType": media_type, "data": data}}
+
+
+def write_usage(finish: Finish) -> Json:
+    """Write the usage, whose total is the sum of prompt, answer and thoughts."""
+    usage: Json = finish.usage or finish.estimated_usage or {}
+    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    cached = _read_detail(usage, "prompt_tokens_details", "cached_tokens")
+    thoughts = min(_read_detail(usage, "completion_tokens_details", "reasoning_tokens"), completion)
+    return {
+        "promptTokenCount": prompt,
+        **({"cachedContentTokenCount": cached} if cached else {}),
+        "candidatesTokenCount": completion - thoughts,
+        **({"thoughtsTokenCount": thoughts} if thoughts else {}),
+        "totalTokenCount": prompt + completion,
+    }
+
+
+def _read_detail(usage: Json, holder: str, name: str) -> int:
+    details = usage.get(holder)
+    return _count((details if isinstance(details, dict) else usage).get(name))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+class _Tail:
+    """The last chunk of a reply."""
+
+    def __init__(self, info: ReplyInfo, finish: Finish, ending: _Ending, accumulator: MessageAccumulator) -> None:
+        self.candidate: Json = {"finishReason": ending.reason}
+        if ending.message is not None:
+            self.candidate["finishMessage"] = ending.message
+        grounding = write_grounding(accumulator.messages)
+        if grounding:
+            self.candidate["groundingMetadata"] = grounding
+        self.beside: Json = {"usageMetadata": write_usage(finish), **_write_beside(info, finish, accumulator)}
+
+
+def _write_beside(info: ReplyInfo, finish: Finish, accumulator: MessageAccumulator) -> Json:
+    """Write `parley`: warnings, and what this format has no place for."""
+    warnings = info.warnings_with(finish)
+    if is_usage_estimated(finish):
+        warnings.append(USAGE_ESTIMATED)
+    beside: Json = {"warnings": warnings} if warnings else {}
+    if finish.server_tools is not None:
+        beside["server_tools"] = finish.server_tools.to_dict()
+    if finish.usage is not None and finish.usage.get("cost") is not None:
+        beside["cost"] = finish.usage["cost"]
+    media = [one.media for one in accumulator.messages if one.media is not None and one.media.fields]
+    if media:
+        beside["media"] = [{"type": one.media, **one.fields} for one in media]
+    for key in ("citations", "search_results"):
+        values = [one.extra[key] for one in accumulator.messages if one.extra.get(key)]
+        values += [accumulator.loose_extra[key]] if accumulator.loose_extra.get(key) else []
+        if values:
+            beside[key] = values[-1]
+    return {"parley": beside} if beside else {}
+
+
+class GeminiStreamEncoder(DeltaEncoder):
+    """Server-sent events."""
+
+    _start, _end, _last = b"data: ", b"\r\n\r\n", b""
+    """What is before and behind each chunk, and behind the last one."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._parts = _Parts(info)
+        self._hides = info.options.hide_thinking
+        self._tail = b',"modelVersion":%b,"responseId":%b}' % (
+            escape_line_separators(encode_json(info.model)),
+            encode_json(info.response_id),
+        )
+
+    def open(self) -> bytes:
+        return b""
+
+    @override
+    def heartbeat(self) -> bytes:
+        return HEARTBEAT
+
+    def _frame(self, data: bytes) -> bytes:
+        return self._start + data + self._end
+
+    def _write_chunk(self, parts: bytes) -> bytes:
+        return self._frame(
+            b'{"candidates":[{"content":{"role":"model","parts":[%b]},"index":0}]%b' % (parts, self._tail)
+        )
+
+    @override
+    def _write_started(self, message: ReplyMessage) -> bytes:
+        parts = self._parts.begin(message)
+        if not parts:
+            return b""
+        return self._write_chunk(escape_line_separators(encode_json(parts))[1:-1])
+
+    @override
+    def _write_text(self, message: ReplyMessage, text: str) -> bytes:
+        if message.kind not in _SPOKEN or (self._hides and message.kind == "reasoning_content"):
+            return b""
+        data = escape_line_separators(encode_json(text))
+        end = b',"thought":true}' if message.kind == "reasoning_content" else b"}"
+        return self._write_chunk(b'{"text":%b%b' % (data, end))
+
+    @override
+    def _write_completed(self, message: ReplyMessage) -> bytes:
+        if message.media is None:
+            return b""
+        return self._write_chunk(escape_line_separators(encode_json(_write_media(message.media))))
+
+    @override
+    def _write_finish(self, finish: Finish) -> bytes:
+        ending = self._parts.end(finish, self._accumulator)
+        tail = _Tail(self._info, finish, ending, self._accumulator)
+        content = {"role": "model", **({"parts": ending.parts} if ending.parts else {})}
+        body = {"candidates": [{"content": content, **tail.candidate, "index": 0}], **tail.beside}
+        data = escape_line_separators(encode_json(body))
+        return self._frame(data[:-1] + self._tail) + self._last
+
+    @override
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self._frame(escape_line_separators(encode_json(WRITE_ERROR(error)))) + self._last
+
+
+class GeminiArrayEncoder(GeminiStreamEncoder):
+    """One JSON array, each element of which is sent as it comes. It is whole after a failure, too."""
+
+    _last = b"]"
+
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._is_first = True
+
+    @override
+    def open(self) -> bytes:
+        return b"["
+
+    @override
+    def _frame(self, data: bytes) -> bytes:
+        is_first, self._is_first = self._is_first, False
+        return data if is_first else b",\r\n" + data
+
+
+class GeminiWholeEncoder(WholeEncoder):
+    """One object."""
+
+    @override
+    def feed(self, events: list[Event]) -> bytes:
+        return escape_line_separators(super().feed(events))
+
+    @override
+    def _write_reply(self, finish: Finish) -> Json:
+        info, accumulator = self._info, self._accumulator
+        writer, parts = _Parts(info), list[Json]()
+        for message in accumulator.messages:
+            parts += writer.begin(message)
+            parts += self._write_message(message)
+        ending = writer.end(finish, accumulator)
+        parts = _join_signatures([*parts, *ending.parts])
+        tail = _Tail(info, finish, ending, accumulator)
+        content = {"role": "model", **({"parts": parts} if parts else {})}
+        return {
+            "candidates": [{"content": content, **tail.candidate, "index": 0}],
+            **tail.beside,
+            "modelVersion": info.model,
+            "responseId": info.response_id,
+        }
+
+    def _write_message(self, message: ReplyMessage) -> list[Json]:
+        if message.media is not None:
+            return [_write_media(message.media)]
+        if message.kind == "content":
+            return [{"text": message.text}]
+        if message.kind == "reasoning_content" and not self._info.options.hide_thinking:
+            return [{"text": message.text, "thought": True}]
+        return []
+
+    @override
+    def _write_failure(self, error: dict[str, Any]) -> Json:
+        return WRITE_ERROR(error)
+
+
+def _join_signatures(parts: Sequence[Json]) -> list[Json]:
+    """Return the parts with each signature at the text before it, if that has none."""
+    out: list[Json] = []
+    for part in parts:
+        last = out[-1] if out else {}
+        joins = part.get("text") == "" and "thoughtSignature" in part and "text" in last
+        if joins and "thought" not in last and "thoughtSignature" not in last:
+            out[-1] = {**last, "thoughtSignature": part["thoughtSignature"]}
+        else:
+            out.append(part)
+    return out
