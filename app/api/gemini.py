@@ -3,27 +3,23 @@
 The model and the method are one part of the path, `{model}:{method}`. A model's name may have slashes and colons.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
 from starlette.routing import BaseRoute, Route
 
-from app.access import Caller
 from app.api.asgi import Receive, Scope, send_json
 from app.api.chat import ChatEndpoint
 from app.api.context import AppContext
-from app.api.models import MAX_NAMES, list_names
+from app.api.models import get_gemini_model, list_gemini_models
 from app.api.response_writer import Send
 from app.api.token_counts import TokenCountEndpoint
 from app.cache import Apply
-from app.config.registry import ModelRegistry
-from app.errors import InvalidInput, NotFound, UnknownModel, Violation
+from app.errors import NotFound
 from app.formats.gemini import GEMINI
 from app.formats.gemini.body import GenerateTarget, parse_count_body, parse_generate_body
-from app.formats.gemini.paths import read_page, wants_events
-from app.upstream.catalog import suggest_model
+from app.formats.gemini.paths import wants_events
 
 _API = ("/v1beta/models", "/v1/models", "/v1alpha/models")
 _PLATFORM = tuple(
@@ -121,53 +117,6 @@ class GeminiModelEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         name = scope["path_params"]["model"]
         await send_json(send, 200, await get_gemini_model(self._context, scope["state"]["caller"], name))
-
-
-async def list_gemini_models(context: AppContext, caller: Caller, query: bytes) -> dict[str, Any]:
-    """Return a page of the models that the caller may use. Raises InvalidInput."""
-    live = context.live
-    names = caller.select_models(await list_names(live.registry, live.catalog))
-    size, token = read_page(query)
-    start = _read_number("pageToken", token, 0)
-    end = start + (_read_number("pageSize", size, MAX_NAMES) or MAX_NAMES)
-    more = {"nextPageToken": str(end)} if end < len(names) else {}
-    return {"models": [_write_model(name, live.registry) for name in names[start:end]], **more}
-
-
-def _read_number(name: str, text: str | None, default: int) -> int:
-    if text is None:
-        return default
-    if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise InvalidInput([Violation(name, f"must be a number, not {text[:40]!r}")])
-    return int(text)
-
-
-async def get_gemini_model(context: AppContext, caller: Caller, name: str) -> dict[str, Any]:
-    """Return one model. Raises UnknownModel."""
-    live = context.live
-    found = live.registry.read_id(name.removeprefix("models/"))
-    listed = caller.select_models(await list_names(live.registry, live.catalog))
-    if found not in listed:
-        hint = suggest_model(name, listed)
-        raise UnknownModel(f"there is no model {name[:80]!r}{hint} (GET /v1beta/models lists them)", "model")
-    return _write_model(found, live.registry)
-
-
-def _write_model(name: str, registry: ModelRegistry) -> dict[str, Any]:
-    abilities = registry.find_abilities(name)
-    most_input = None if abilities is None else abilities.max_input_tokens
-    most_output = registry.find_max_output_tokens(name)
-    serves = ("chat",) if abilities is None else tuple(abilities.endpoints)
-    methods = ["generateContent", "countTokens"] if "chat" in serves else []
-    methods += ["embedContent", "batchEmbedContents"] if "embeddings" in serves else []
-    return {
-        "name": f"models/{name}",
-        "version": "1",
-        "displayName": registry.find_display_name(name),
-        **({"inputTokenLimit": most_input} if most_input is not None else {}),
-        **({"outputTokenLimit": most_output} if most_output is not None else {}),
-        "supportedGenerationMethods": methods,
-    }
 
 
 def list_gemini_routes(context: AppContext, apply: Apply) -> list[BaseRoute]:

@@ -1,5 +1,5 @@
 """`GET /v1/models` and `/v1/models/{model}`: the models, with the fields that OpenAI's and Anthropic's SDKs read,
-and what each model can do."""
+and what each model can do; for Google's clients in the form of their API."""
 
 import logging
 import re
@@ -18,12 +18,14 @@ from app.config.registry import NO_WINDOWS, ModelRegistry
 from app.endpoints.kinds import ModelEndpoint
 from app.errors import InvalidInput, UnknownModel, UpstreamFailed, Violation
 from app.formats.agent_models import choose_claude_id, is_claude_code, make_etag
+from app.formats.gemini.paths import is_gemini_request, read_page
 from app.formats.openai.openapi import OpenAIErrorBody
 from app.formats.openapi import Described, give_examples
 from app.upstream.catalog import Catalog, suggest_model
 from app.upstream.causes import describe_fault
 
 if TYPE_CHECKING:
+    from app.api.context import AppContext
     from app.tools import McpServers
 
 log = logging.getLogger("parley.models")
@@ -144,6 +146,8 @@ async def models(
     ] = None,
 ) -> Any:
     context, caller = get_context(request), request.state.caller
+    if _is_gemini(request):
+        return await list_gemini_models(context, caller, request.scope["query_string"])
     live = context.live
     page = _Page(_parse_limit(limit), after_id, before_id)
     shows_ids = live.settings.agents.claude_ids and is_claude_code(request.state.headers.get(b"user-agent"))
@@ -167,7 +171,14 @@ async def models(
 )
 async def model_of_name(model: str, request: Request) -> dict[str, Any]:
     context = get_context(request)
+    if _is_gemini(request):
+        return await get_gemini_model(context, request.state.caller, model)
     return await get_model(model, context.registry, context.catalog, request.state.caller, context.tools)
+
+
+def _is_gemini(request: Request) -> bool:
+    scope = request.scope
+    return is_gemini_request(scope["method"], scope["path"], scope["query_string"], scope["state"]["headers"])
 
 
 def list_models(
@@ -290,4 +301,51 @@ def _row(
         "context_window": registry.find_context_window(name, windows),
         "endpoints": None if abilities is None else list(abilities.endpoints),
         "parley": None if abilities is None else {**msgspec.to_builtins(abilities), "mcp_servers": servers},
+    }
+
+
+async def list_gemini_models(context: "AppContext", caller: Caller, query: bytes) -> dict[str, Any]:
+    """Return a page of the models that the caller may use. Raises InvalidInput."""
+    live = context.live
+    names = caller.select_models(await list_names(live.registry, live.catalog))
+    size, token = read_page(query)
+    start = _read_number("pageToken", token, 0)
+    end = start + (_read_number("pageSize", size, MAX_NAMES) or MAX_NAMES)
+    more = {"nextPageToken": str(end)} if end < len(names) else {}
+    return {"models": [_write_model(name, live.registry) for name in names[start:end]], **more}
+
+
+def _read_number(name: str, text: str | None, default: int) -> int:
+    if text is None:
+        return default
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise InvalidInput([Violation(name, f"must be a number, not {text[:40]!r}")])
+    return int(text)
+
+
+async def get_gemini_model(context: "AppContext", caller: Caller, name: str) -> dict[str, Any]:
+    """Return one model. Raises UnknownModel."""
+    live = context.live
+    found = live.registry.read_id(name.removeprefix("models/"))
+    listed = caller.select_models(await list_names(live.registry, live.catalog))
+    if found not in listed:
+        hint = suggest_model(name, listed)
+        raise UnknownModel(f"there is no model {name[:80]!r}{hint} (GET /v1beta/models lists them)", "model")
+    return _write_model(found, live.registry)
+
+
+def _write_model(name: str, registry: ModelRegistry) -> dict[str, Any]:
+    abilities = registry.find_abilities(name)
+    most_input = None if abilities is None else abilities.max_input_tokens
+    most_output = registry.find_max_output_tokens(name)
+    serves = ("chat",) if abilities is None else tuple(abilities.endpoints)
+    methods = ["generateContent", "countTokens"] if "chat" in serves else []
+    methods += ["embedContent", "batchEmbedContents"] if "embeddings" in serves else []
+    return {
+        "name": f"models/{name}",
+        "version": "1",
+        "displayName": registry.find_display_name(name),
+        **({"inputTokenLimit": most_input} if most_input is not None else {}),
+        **({"outputTokenLimit": most_output} if most_output is not None else {}),
+        "supportedGenerationMethods": methods,
     }

@@ -12,7 +12,16 @@ from app.validation.wildcards import match_any_wildcard
 
 Patterns: TypeAlias = tuple[str, ...]
 FormatWord: TypeAlias = Literal[
-    "messages", "responses", "chat_completions", "qwen", "openai", "autogen", "agentscope", "agentscope2", "anthropic"
+    "messages",
+    "responses",
+    "chat_completions",
+    "qwen",
+    "openai",
+    "autogen",
+    "agentscope",
+    "agentscope2",
+    "anthropic",
+    "gemini",
 ]
 """The endpoint of a request, or for `/v1/chat` the format of its messages."""
 
