@@ -148,7 +148,8 @@ def test_every_example_of_a_request_works_and_its_reply_is_as_described(gateway:
         for method, path, operation in operations(document):
             # Those of keys need an administrator: tests/api/test_stored_keys.py. The demo model has no
             # other endpoints.
-            if "requestBody" in operation and not path.startswith("/v1/keys") and path not in PATHS:
+            is_passing = path in PATHS or path.endswith((":embedContent", ":batchEmbedContents"))
+            if "requestBody" in operation and not path.startswith("/v1/keys") and not is_passing:
                 for example in examples(document, operation["requestBody"]["content"]["application/json"]["schema"]):
                     answer = demo.ask(method.upper(), path.replace("{model}", "demo"), [json.dumps(example).encode()])
                     assert answer.status == 200, (path, example, answer.body)

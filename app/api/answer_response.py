@@ -35,15 +35,18 @@ class AnswerResponse(ReplyResponse):
             if type(event) is AnswerPart:
                 self._write_part(event, end)
         if type(end) is Finish:
-            self.outcome = end
-            if not self.status:
-                self._send_head(200, ())
-            self._write(b"", last=True)
-            self._finish()
+            self._end(end)
         elif type(end) is Failed:
             self.fail(UpstreamFailed(end.fault))
         if self.send_seconds is None and self.first_at is not None:
             self.send_seconds = time.perf_counter() - self.first_at
+
+    def _end(self, finish: Finish) -> None:
+        self.outcome = finish
+        if not self.status:
+            self._send_head(200, ())
+        self._write(b"", last=True)
+        self._finish()
 
     def _write_part(self, part: AnswerPart, end: Event | None) -> None:
         if not self.status:

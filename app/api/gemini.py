@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from app.api.asgi import Receive, Scope, send_json
 from app.api.chat import ChatEndpoint
 from app.api.context import AppContext
+from app.api.gemini_embeddings import GeminiEmbeddings
 from app.api.models import get_gemini_model, list_gemini_models
 from app.api.response_writer import Send
 from app.api.token_counts import TokenCountEndpoint
@@ -39,7 +40,7 @@ _INSTEAD: Mapping[str, str] = {
     "bidiGenerateContent": "send the conversation to :streamGenerateContent",
 }
 """What to do instead of methods that are not served."""
-_SERVED = "generateContent, streamGenerateContent and countTokens"
+_SERVED = "generateContent, streamGenerateContent, countTokens, embedContent and batchEmbedContents"
 
 Serve: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 MakeEndpoint: TypeAlias = Callable[[str, Scope], Serve]
@@ -73,12 +74,17 @@ def _make_methods(context: AppContext, apply: Apply) -> dict[str, MakeEndpoint]:
         parse = partial(parse_count_body, target=GenerateTarget(model))
         return TokenCountEndpoint(context, parse, write=write_token_count)
 
+    def make_embedding(model: str, *, batch: bool) -> Serve:
+        return GeminiEmbeddings(context, model, batch=batch)
+
     return {
         "generateContent": lambda model, scope: make_chat(GenerateTarget(model)),
         "streamGenerateContent": lambda model, scope: make_chat(
             GenerateTarget(model, stream=True, array=not wants_events(scope["query_string"]))
         ),
         "countTokens": make_count,
+        "embedContent": lambda model, scope: make_embedding(model, batch=False),
+        "batchEmbedContents": lambda model, scope: make_embedding(model, batch=True),
     }
 
 

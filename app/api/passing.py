@@ -52,13 +52,26 @@ class PassingEndpoint(RecordedEndpoint):
                 raw = await read_body(scope, request.receive, server.max_body_bytes, server.body_seconds, lease)
             request.record.record_body()
             with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
-                body = read_fields(raw)
+                body = await self._read_body(raw, request)
                 del raw
                 prepared = await self._accept(request, body)
                 prepare_fallback = partial(self._prepare_fallback, request, body, None)
                 del body
                 await self._deliver(request, prepared, prepare_fallback)
         return None
+
+    async def _read_body(self, raw: bytes | bytearray, request: RequestInProgress) -> EndpointBody:
+        """Return the body that passes. Raises ParleyError."""
+        return read_fields(raw)
+
+    def _find_path(self, request: RequestInProgress) -> str:
+        """Return the path at the model server."""
+        path: str = request.scope["path"]
+        return path
+
+    def _create_response(self, request: RequestInProgress, info: ReplyInfo) -> AnswerResponse:
+        writer = ENDPOINT_ERRORS[request.scope["path"]]
+        return AnswerResponse(request.writer, info, replace(OPENAI, error=writer), self._context.replies.limits)
 
     async def _serve_form(self, request: RequestInProgress) -> None:
         """Serve a request with files. Raises ParleyError."""
@@ -78,7 +91,7 @@ class PassingEndpoint(RecordedEndpoint):
     ) -> PreparedRequest:
         """Return the request as it is sent. Raises ParleyError."""
         gateway, record, endpoint = request.live.gateway, request.record, self._endpoint
-        path = request.scope["path"]
+        path = self._find_path(request)
         record.record_settings(body.stream, None)
         model = body.model or self._find_only_model(request.live.gateway, request.caller, path)
         record.record_model(model)
@@ -124,7 +137,7 @@ class PassingEndpoint(RecordedEndpoint):
         """Prepare the request for another model. Raises ParleyError."""
         route = request.live.gateway.route(name)
         check_endpoint(route, self._endpoint.serves)
-        path = request.scope["path"]
+        path = self._find_path(request)
         return prepare_passing(self._endpoint, path, body, route, request.caller.rights, form)
 
     async def _deliver(
@@ -132,9 +145,8 @@ class PassingEndpoint(RecordedEndpoint):
     ) -> None:
         """Send the answer to its end, and record it."""
         context, record, attempts, gateway = self._context, request.record, request.attempts, request.live.gateway
-        writer = ENDPOINT_ERRORS[request.scope["path"]]
         info = ReplyInfo(new_reply_id(), request.id, prepared.route.model, 0)
-        response = AnswerResponse(request.writer, info, replace(OPENAI, error=writer), context.replies.limits)
+        response = self._create_response(request, info)
         response.attempts = attempts
         opening = gateway.open_passing(prepared, attempts, prepare_fallback)
         try:

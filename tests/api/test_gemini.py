@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from app.access.key_ring import hash_key
 
@@ -195,6 +196,56 @@ def test_tokens_are_counted_without_a_model(gateway: Running) -> None:
     assert gateway.post("/v1beta/models/m:countTokens", longer, KEY).json["totalTokens"] > answer["totalTokens"]
     wrong = gateway.post("/v1beta/models/m:countTokens", {"generateContentRequest": {"contents": []}}, KEY)
     assert wrong.json["error"]["details"][1]["fieldViolations"][0]["field"] == "generateContentRequest.contents"
+
+
+def embed(request: httpx.Request) -> httpx.Response:
+    """A vector for each input, the last one first."""
+    count = len(json.loads(request.content)["input"])
+    rows = [{"index": place, "embedding": [float(place)]} for place in reversed(range(count))]
+    return httpx.Response(200, json={"data": rows, "usage": {"prompt_tokens": 7, "total_tokens": 7}})
+
+
+def test_embeddings_are_made_by_the_models_server() -> None:
+    server = ModelServer(embed)
+    content = {"parts": [{"text": "a"}, {"text": "b"}]}
+    with Running(SETTINGS, server) as running:
+        one = running.post("/v1beta/models/vectors:embedContent", {"content": content, "taskType": "x"}, KEY)
+        rows = [{"model": "models/vectors", "content": content, "output_dimensionality": 3}] * 2
+        both = running.post("/v1/models/vectors:batchEmbedContents", {"requests": rows}, KEY)
+        refused = running.post("/v1beta/models/m:embedContent", {"content": content}, KEY)
+        wrong = running.post("/v1beta/models/vectors:batchEmbedContents", {"requests": []}, KEY)
+        keyless = running.post("/v1beta/models/vectors:embedContent", {"content": content})
+    usage = {"promptTokenCount": 7, "totalTokenCount": 7}
+    assert one.json == {"embedding": {"values": [0.0]}, "usageMetadata": usage}
+    assert both.json == {"embeddings": [{"values": [0.0]}, {"values": [1.0]}], "usageMetadata": usage}
+    assert [str(request.url) for request in server.requests] == ["http://model.test/v1/embeddings"] * 2
+    assert json.loads(server.requests[1].content) == {
+        "model": "vectors",
+        "input": ["ab", "ab"],
+        "encoding_format": "float",
+        "dimensions": 3,
+    }
+    assert (refused.status, refused.json["error"]["status"]) == (400, "INVALID_ARGUMENT")
+    assert wrong.json["error"]["details"][1]["fieldViolations"][0]["field"] == "requests"
+    assert (keyless.status, keyless.json["error"]["status"]) == (401, "UNAUTHENTICATED")
+
+
+EMBED: Json = {"content": {"parts": [{"text": "a"}]}}
+
+
+@each_case("answer", [{"data": []}, {"data": [{"embedding": "AAAA"}]}, [1]])
+def test_an_answer_without_vectors_is_a_fault_of_the_server(answer: Any) -> None:
+    with Running(SETTINGS, ModelServer(lambda _: httpx.Response(200, json=answer))) as running:
+        found = running.post("/v1beta/models/vectors:embedContent", EMBED, KEY)
+    assert (found.status, found.json["error"]["status"]) == (502, "INTERNAL")
+
+
+def test_a_server_that_fails_is_told_in_googles_form() -> None:
+    settings = {**SETTINGS, "models": {"vectors": {**SETTINGS["models"]["vectors"], "defaults": {"max_retries": 0}}}}
+    refusing = ModelServer(lambda _: httpx.Response(429, json={"error": {"message": "slow"}}))
+    with Running({**settings, "keys": {"alice": SETTINGS["keys"]["alice"]}}, refusing) as running:
+        found = running.post("/v1beta/models/vectors:embedContent", EMBED, KEY)
+    assert (found.status, found.json["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
 
 
 def test_another_method_is_405(gateway: Running) -> None:

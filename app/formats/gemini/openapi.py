@@ -6,6 +6,7 @@ from pydantic import RootModel
 
 from app.formats import openapi
 from app.formats.gemini.body import GenerateContentRequest
+from app.formats.gemini.embeddings import BatchEmbedContentsRequest, EmbedContentRequest
 from app.formats.openapi import (
     BodyPart,
     Described,
@@ -28,6 +29,7 @@ _TOOL: Json = {
         }
     ]
 }
+_EMBED: Json = {"content": {"parts": [{"text": "Where do herons sleep?"}]}}
 _EXAMPLES: list[Json] = [{"contents": [_QUESTION]}, {"contents": [_QUESTION], "tools": [_TOOL]}]
 
 
@@ -171,6 +173,30 @@ class GeminiTokenCount(Described):
     promptTokensDetails: list[dict[str, Any]]
 
 
+class GeminiVector(Described):
+    values: list[float]
+
+
+class GeminiEmbedUsage(Described):
+    promptTokenCount: int
+    totalTokenCount: int
+
+
+class EmbedContentReply(Described):
+    model_config = give_examples({"embedding": {"values": [0.1, 0.2]}})
+
+    embedding: GeminiVector
+    usageMetadata: GeminiEmbedUsage | None = None
+
+
+class BatchEmbedContentsReply(Described):
+    model_config = give_examples({"embeddings": [{"values": [0.1, 0.2]}]})
+
+    embeddings: list[GeminiVector]
+    """In the order of the requests."""
+    usageMetadata: GeminiEmbedUsage | None = None
+
+
 _ENTRY: Json = {
     "name": "models/demo",
     "version": "1",
@@ -250,6 +276,20 @@ def _describe_paths() -> Json:
         body="GenerateContentRequest",
         parameters=[_MODEL],
     )
+    embed = openapi.describe_operation(
+        ("gemini", "Make the embedding of a content", "embed_content"),
+        {"200": ("The embedding", json_content("EmbedContentReply"))},
+        errors,
+        body="EmbedContentRequest",
+        parameters=[_MODEL],
+    )
+    embed_all = openapi.describe_operation(
+        ("gemini", "Make the embeddings of several contents", "batch_embed_contents"),
+        {"200": ("The embeddings", json_content("BatchEmbedContentsReply"))},
+        errors,
+        body="BatchEmbedContentsRequest",
+        parameters=[_MODEL],
+    )
     failures = {status: errors[status] for status in ("401", "403", "404", "421", "500", "502")}
     listing = openapi.describe_operation(
         ("gemini", "List the models, for clients of Google's SDKs", "list_gemini_models"),
@@ -267,6 +307,8 @@ def _describe_paths() -> Json:
         f"{_PATH}:generateContent": {"post": create},
         f"{_PATH}:streamGenerateContent": {"post": stream},
         f"{_PATH}:countTokens": {"post": count},
+        f"{_PATH}:embedContent": {"post": embed},
+        f"{_PATH}:batchEmbedContents": {"post": embed_all},
         "/v1beta/models": {"get": listing},
         _PATH: {"get": one},
     }
@@ -278,7 +320,14 @@ PART = FormatPart(
     "GeminiFrame",
     GenerateContentReply | GeminiErrorBody,
     GeminiErrorBody,
-    (GenerateContentChunks, GeminiTokenCount, GeminiModelEntry, GeminiModelList),
-    (BodyPart("GenerateContentRequest", GenerateContentRequest, _EXAMPLES),),
+    (
+        *(GenerateContentChunks, GeminiTokenCount, EmbedContentReply, BatchEmbedContentsReply),
+        *(GeminiModelEntry, GeminiModelList),
+    ),
+    (
+        BodyPart("GenerateContentRequest", GenerateContentRequest, _EXAMPLES),
+        BodyPart("EmbedContentRequest", EmbedContentRequest, [_EMBED]),
+        BodyPart("BatchEmbedContentsRequest", BatchEmbedContentsRequest, [{"requests": [_EMBED]}]),
+    ),
     _describe_paths,
 )
