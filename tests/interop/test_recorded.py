@@ -179,6 +179,7 @@ OTHER_PATHS = {
     "pydantic-ai-anthropic",
     "ai-anthropic",
     "claude-code",
+    "google-genai",
     "openai-responses",
     "openai-responses-node",
     "langchain-responses",
