@@ -180,6 +180,7 @@ OTHER_PATHS = {
     "ai-anthropic",
     "claude-code",
     "google-genai",
+    "google-genai-node",
     "openai-responses",
     "openai-responses-node",
     "langchain-responses",
