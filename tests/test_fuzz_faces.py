@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.effort import effort
-from tests.fuzz_values import CHOICES, JSON, TEXTS, TOOL, check_error, damaged, dumped, record, usually
+from tests.fuzz_values import CHOICES, JSON, TEXTS, TOOL, check_error, damaged, dumped, leads, record, usually
 from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
 
 PART = record(
@@ -63,6 +63,69 @@ COMPLETION = record(
         "stop": TEXTS | st.lists(TEXTS),
     }
 ).flatmap(lambda body: TALK.map(lambda talk: {"messages": talk, **body}))
+GEMINI_PART = record(
+    {
+        "text": TEXTS,
+        "thought": st.booleans(),
+        **dict.fromkeys(("thoughtSignature", "thought_signature"), TEXTS | st.just("cGFybGV5MS5leUo=")),
+        **dict.fromkeys(
+            ("inlineData", "inline_data"), record({"mimeType": st.sampled_from(["image/png", "a/b"]), "data": TEXTS})
+        ),
+        "fileData": record({"file_uri": st.sampled_from(["https://h/a", "gs://a", "http://["]), "mimeType": TEXTS}),
+        "functionCall": record(
+            {"id": st.sampled_from(["1", "2", ""]), "name": st.sampled_from(["f", ""]), "args": JSON}
+        ),
+        "functionResponse": record({"id": st.sampled_from(["1", "2"]), "name": st.just("f"), "response": JSON}),
+        **dict.fromkeys(("executableCode", "codeExecutionResult", "toolCall", "videoMetadata", "odd"), JSON),
+    }
+)
+CONTENT = record(
+    {
+        "role": st.sampled_from(["user", "model", "MODEL", "function", "system", None, "x"]),
+        "parts": st.lists(usually(GEMINI_PART), max_size=3),
+    }
+)
+GEMINI = record(
+    {
+        **dict.fromkeys(("systemInstruction", "system_instruction"), st.one_of(TEXTS, CONTENT, JSON)),
+        "tools": st.lists(
+            record(
+                {
+                    "functionDeclarations": st.lists(
+                        record({"name": st.sampled_from(["f", "g"]), "parameters": JSON}), max_size=2
+                    ),
+                    "googleSearch": JSON,
+                }
+            ),
+            max_size=2,
+        ),
+        "toolConfig": record(
+            {
+                "functionCallingConfig": record(
+                    {"mode": st.sampled_from(["any", "AUTO", "x"]), "allowedFunctionNames": st.lists(st.just("f"))}
+                )
+            }
+        ),
+        **dict.fromkeys(
+            ("generationConfig", "generation_config"),
+            record(
+                {
+                    **dict.fromkeys(
+                        ("temperature", "topK", "seed", "max_output_tokens", "candidateCount"), JSON | st.integers(0, 2)
+                    ),
+                    "thinkingConfig": record({"includeThoughts": st.booleans(), "thinking_budget": st.integers(-2, 3)}),
+                    "responseMimeType": st.sampled_from(["application/json", "text/plain", ""]),
+                    **dict.fromkeys(("responseSchema", "responseJsonSchema", "stopSequences", "min_p"), JSON),
+                }
+            ),
+        ),
+        **dict.fromkeys(("cachedContent", "safetySettings", "odd", "cache", "enable_thinking"), JSON),
+    }
+).flatmap(
+    lambda body: st.lists(usually(CONTENT), max_size=4).map(
+        lambda given: {"contents": [{"parts": [{"text": "x"}]}, *given], **body}
+    )
+)
 CONVERSION = record(
     {
         "from": st.sampled_from(["auto", *FORMATS]),
@@ -118,3 +181,22 @@ def test_no_list_makes_translation_fail(gateway: Running, raw: bytes) -> None:
     checked(answer, raw)
     if answer.status == 200:
         assert json.dumps(answer.json, allow_nan=False)
+
+
+@effort(45)
+@given(bodies(GEMINI), st.sampled_from(["generateContent", "streamGenerateContent", "countTokens"]))
+@example(b'{"contents":[{"parts":[{"text":"x"}]}],"seed":%b}' % (b"9" * 400), "generateContent")
+@example(b'{"contents":{"parts":{"text":"x"}},"odd":%b1%b}' % (b"[" * 150, b"]" * 150), "generateContent")
+@example(b'{"contents":[{"parts":[{"text":"x"}]}],"\\ud800":1}', "generateContent")
+def test_no_request_makes_the_gemini_endpoint_fail(gateway: Running, raw: bytes, method: str) -> None:
+    answer = gateway.post(f"/v1beta/models/m:{method}", raw)
+    if answer.status == 200:
+        assert json.dumps(answer.json, allow_nan=False)
+        return
+    error = answer.json["error"]
+    [info, *more] = error["details"]
+    assert answer.status == error["code"]
+    assert answer.status in (400, 413) or info["reason"] == "CACHE_MISS", answer.body
+    for one in more[0]["fieldViolations"] if more else ():
+        missing = "is required" in one["description"]
+        assert not one["field"] or leads(one["field"], json.loads(raw), missing=missing), (one, raw)

@@ -152,7 +152,7 @@ async def models(
     page = _Page(_parse_limit(limit), after_id, before_id)
     shows_ids = live.settings.agents.claude_ids and is_claude_code(request.state.headers.get(b"user-agent"))
     if client_version is None or not live.settings.agents.codex_models:
-        names = await list_names(live.registry, live.catalog)
+        names = await _list_names(live.registry, live.catalog)
         return list_models(live.registry, names, caller, context.tools, page, shows_ids=shows_ids)
     names, windows = await context.agent_lists.read(live)
     body = list_models(live.registry, names, caller, context.tools, page, windows, shows_ids=shows_ids)
@@ -231,7 +231,7 @@ def _parse_limit(text: str | None) -> int | None:
     return int(text)
 
 
-async def list_names(registry: ModelRegistry, catalog: Catalog | None) -> list[str]:
+async def _list_names(registry: ModelRegistry, catalog: Catalog | None) -> list[str]:
     """Return the configured models, then those that the pass-through's upstream lists.
 
     If the upstream fails, they are left out. Raises UpstreamFailed if there are no configured models either.
@@ -249,7 +249,7 @@ async def get_model(
     found = registry.read_id(name)
     listed = caller.select_models(registry.names())
     if found not in listed:
-        listed = caller.select_models(await list_names(registry, catalog))
+        listed = caller.select_models(await _list_names(registry, catalog))
     if found not in listed:
         hint = suggest_model(name, listed)
         raise UnknownModel(f"there is no model {name!r}{hint} (GET /v1/models lists them)", "model")
@@ -307,7 +307,7 @@ def _row(
 async def list_gemini_models(context: "AppContext", caller: Caller, query: bytes) -> dict[str, Any]:
     """Return a page of the models that the caller may use. Raises InvalidInput."""
     live = context.live
-    names = caller.select_models(await list_names(live.registry, live.catalog))
+    names = caller.select_models(await _list_names(live.registry, live.catalog))
     size, token = read_page(query)
     start = _read_number("pageToken", token, 0)
     end = start + (_read_number("pageSize", size, MAX_NAMES) or MAX_NAMES)
@@ -327,7 +327,7 @@ async def get_gemini_model(context: "AppContext", caller: Caller, name: str) -> 
     """Return one model. Raises UnknownModel."""
     live = context.live
     found = live.registry.read_id(name.removeprefix("models/"))
-    listed = caller.select_models(await list_names(live.registry, live.catalog))
+    listed = caller.select_models(await _list_names(live.registry, live.catalog))
     if found not in listed:
         hint = suggest_model(name, listed)
         raise UnknownModel(f"there is no model {name[:80]!r}{hint} (GET /v1beta/models lists them)", "model")

@@ -139,7 +139,7 @@ class TokenCountEndpoint(Generic[Parsed]):
         """Return the route of the model that would answer for a virtual one. Raises ParleyError."""
         from app.api.route_choice import choose_route  # few gateways have virtual models
 
-        context, endpoint = self._context, self._asks_api or "responses"
+        context, endpoint = self._context, self._asks_api or found.reply_format.name
         chosen = await choose_route(context, context.live.gateway, scope, found, route, endpoint=endpoint, large=large)
         return chosen.route
 

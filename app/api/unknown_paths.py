@@ -47,6 +47,11 @@ _ROWS = (
         "Google's Interactions are not served: send contents to POST /v1beta/models/{model}:generateContent",
     ),
     (
+        r"(?:.+/)?models/.+:(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)",
+        "Google's API is served by POST /v1beta/models/{model}:generateContent. A base URL ends before /v1beta, unless "
+        "the client adds only what follows it",
+    ),
+    (
         r"deployments/[^/]+/.*",
         f"Azure's paths with a deployment are not served: {_SEND_CHAT}, with `model` in the body",
     ),

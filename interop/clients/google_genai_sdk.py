@@ -96,9 +96,14 @@ def automatic() -> None:
 
 @check("a chat goes on after a stream")
 def chat() -> None:
-    talk = CLIENT.chats.create(model="demo", config=types.GenerateContentConfig(thinking_config=THINKING))
-    first = "".join(chunk.text or "" for chunk in talk.send_message_stream("Hello there"))
-    holds(first and talk.send_message("Go on").text, first)
+    for thinking in (None, THINKING):
+        talk = CLIENT.chats.create(model="demo", config=types.GenerateContentConfig(thinking_config=thinking))
+        first = "".join(chunk.text or "" for chunk in talk.send_message_stream("Hello there"))
+        holds(first and talk.send_message("Go on").text, first)
+        kept = [
+            part.text or "" for content in talk.get_history(curated=True) for part in content.parts if not part.thought
+        ]
+        holds(first in "".join(kept), kept)
 
 
 @check("an answer as a class")

@@ -126,6 +126,7 @@ def test_an_equal_question_is_answered_from_the_cache(gateway: Running) -> None:
         ("/v1beta/cachedContents", "contents themselves"),
         ("/v1beta/files", "Files are not stored"),
         ("/v1beta/interactions", "Interactions"),
+        ("/v1beta/v1beta/models/m:generateContent", "A base URL ends before /v1beta"),
         ("/v1/projects/p/locations/l/odd", "no such path"),
     ],
 )
@@ -285,3 +286,4 @@ def test_a_virtual_model_chooses_by_this_format() -> None:
         assert answer.status == 200
         assert json.loads(server.requests[0].content)["model"] == "m:8b"
         assert answer.json["modelVersion"] == "auto"
+        assert running.post("/v1beta/models/auto:countTokens", HI, KEY).json["totalTokens"] > 0

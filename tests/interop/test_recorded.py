@@ -179,6 +179,8 @@ OTHER_PATHS = {
     "pydantic-ai-anthropic",
     "ai-anthropic",
     "claude-code",
+    "google-genai",
+    "google-genai-node",
     "openai-responses",
     "openai-responses-node",
     "langchain-responses",

@@ -172,7 +172,7 @@ def parse_count_body(
 def _parse(
     raw: bytes | bytearray, limits: RequestLimits, memory: CallerMemory | None, target: GenerateTarget, *, counts: bool
 ) -> ParsedRequest | RejectedRequest:
-    given: dict[str, Any] = {}
+    given: dict[str, Any] | None = None
     prefix = ""
     try:
         given = parse_object(raw, memory)
@@ -293,12 +293,13 @@ def _parse_system(value: Any) -> tuple[tuple[Message, ...], list[Violation]]:
         return (), []
     if isinstance(value, str):
         return (Message("system", (Text(value),), path=path),), []
+    parts, inner = f"{path}.parts", value
     if isinstance(value, list):
-        value = {"parts": value}
+        parts, inner = path, {"parts": value}
     elif isinstance(value, dict) and "parts" not in value and "text" in value:
-        value = {"parts": [value]}
+        parts, inner = "", {"parts": [value]}
     content, violations = _read_model(
-        {**value, "role": None} if isinstance(value, dict) else value, GeminiContent, path
+        {**inner, "role": None} if isinstance(inner, dict) else inner, GeminiContent, path
     )
     texts = []
     for place, part in enumerate(content.parts or ()):
@@ -307,7 +308,16 @@ def _parse_system(value: Any) -> tuple[tuple[Message, ...], list[Violation]]:
             violations.append(Violation(f"{path}.parts[{place}].{name}", "must be a text"))
         elif part.text:
             texts.append(Text(part.text))
-    return ((Message("system", tuple(texts), path=path),) if texts else ()), violations
+    found = [Violation(_find_system_path(one.path, parts), one.message) for one in violations]
+    return ((Message("system", tuple(texts), path=path),) if texts else ()), found
+
+
+def _find_system_path(path: str, parts: str) -> str:
+    """Return a path of a system prompt as it was sent. `parts` is where its parts are; empty: it is the only one."""
+    rest = path.removeprefix("systemInstruction.parts")
+    if rest == path:
+        return path
+    return f"{parts}{rest}" if parts else f"systemInstruction{rest.removeprefix('[0]')}"
 
 
 def _check_refused(body: dict[str, Any], generation: GeminiGenerationConfig) -> Iterator[Violation]:

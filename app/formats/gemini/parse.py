@@ -224,7 +224,9 @@ class _ModelTurn:
 
     def _read_signature(self, text: str | None) -> Any:
         """Return the fields of a signature for its part. A seal is for the whole turn."""
-        signature = Signature(text or "")
+        if not text:
+            return None
+        signature = Signature(text)
         if signature.seal is not None:
             self._seals.append(signature.seal)
         return signature.fields

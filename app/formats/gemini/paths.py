@@ -43,7 +43,4 @@ def read_page(query: bytes) -> tuple[str | None, str | None]:
 
 
 def _parse_query(query: bytes) -> list[tuple[str, str]]:
-    try:
-        return parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-    except ValueError:
-        return []
+    return parse_qsl(query.decode("latin-1"), keep_blank_values=True)

@@ -256,6 +256,7 @@ class GeminiStreamEncoder(DeltaEncoder):
         super().__init__(info)
         self._parts = _Parts(info)
         self._hides = info.options.hide_thinking
+        self._has_parts = False
         self._tail = b',"modelVersion":%b,"responseId":%b}' % (
             escape_line_separators(encode_json(info.model)),
             encode_json(info.response_id),
@@ -272,6 +273,7 @@ class GeminiStreamEncoder(DeltaEncoder):
         return self._start + data + self._end
 
     def _write_chunk(self, parts: bytes) -> bytes:
+        self._has_parts = True
         return self._frame(
             b'{"candidates":[{"content":{"role":"model","parts":[%b]},"index":0}]%b' % (parts, self._tail)
         )
@@ -301,7 +303,9 @@ class GeminiStreamEncoder(DeltaEncoder):
     def _write_finish(self, finish: Finish) -> bytes:
         ending = self._parts.end(finish, self._accumulator)
         tail = _Tail(self._info, finish, ending, self._accumulator)
-        content = {"role": "model", **({"parts": ending.parts} if ending.parts else {})}
+        # The chats of the SDKs forget a turn if one of its chunks has no parts (@google/genai 2.32, google-genai 3.6).
+        parts = ending.parts or ([{"text": ""}] if self._has_parts else [])
+        content = {"role": "model", **({"parts": parts} if parts else {})}
         body = {"candidates": [{"content": content, **tail.candidate, "index": 0}], **tail.beside}
         data = escape_line_separators(encode_json(body))
         return self._frame(data[:-1] + self._tail) + self._last

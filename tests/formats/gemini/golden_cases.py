@@ -41,13 +41,16 @@ def read_events(body: bytes) -> list[Json]:
 
 
 def join_parts(chunks: list[Json]) -> list[Json]:
-    """The parts of all chunks, neighbouring texts joined, and an empty text with a signature to the text before it."""
+    """The parts of all chunks, neighbouring texts joined, and an empty text with a signature to the text before it.
+    One without a signature is only there because each chunk must have a part."""
     out: list[Json] = []
     for chunk in chunks:
         for candidate in chunk.get("candidates", ()):
             assert candidate["index"] == 0
             assert candidate["content"]["role"] == "model"
             for part in candidate["content"].get("parts", ()):
+                if part == {"text": ""}:
+                    continue
                 last = out[-1] if out else {}
                 same = last.get("thought") is part.get("thought") and "thoughtSignature" not in last
                 joins = "text" in part and "text" in last and same

@@ -150,6 +150,9 @@ def test_the_system_instruction_is_the_first_message(system: Any, texts: list[st
             ["systemInstruction.parts[0].functionCall"],
         ),
         ({"systemInstruction": 3}, ["systemInstruction"]),
+        ({"systemInstruction": [{"functionCall": {"name": "f"}}]}, ["systemInstruction[0].functionCall"]),
+        ({"systemInstruction": [None]}, ["systemInstruction[0]"]),
+        ({"system_instruction": {"text": 3}}, ["system_instruction.text"]),
         ({"cache": "sometimes"}, ["cache"]),
         ({"contents": [HI] * 4}, ["contents"]),
         ({"contents": [{"parts": [{"text": "x"}] * 5}]}, ["contents"]),
@@ -198,6 +201,13 @@ def test_a_body_that_is_not_json_is_refused() -> None:
     found = parse(b"{")
     assert isinstance(found, RejectedRequest)
     assert isinstance(found.error, BadRequest)
+
+
+def test_a_number_that_json_does_not_have_is_named_in_any_body() -> None:
+    found = parse(b'[{"a": NaN}]')
+    assert isinstance(found, RejectedRequest)
+    assert isinstance(found.error, InvalidInput)
+    assert [one.path for one in found.error.violations] == ["[0].a"]
 
 
 CALL: Json = {"role": "model", "parts": [{"functionCall": {"name": "f"}}]}

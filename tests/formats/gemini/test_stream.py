@@ -72,7 +72,14 @@ def test_calls_are_sent_when_something_follows_them() -> None:
     found = parts(*call(0, "a"), *call(1, "b"), TextDelta("x"), *call(2, "c"), STOP)
     assert [part.get("text", part.get("functionCall", {}).get("id")) for part in found] == ["a", "b", "x", "c"]
     chunks = stream(*call(0, "a"), *call(1, "b"), TextDelta("x"), STOP)
-    assert [len(chunk["candidates"][0]["content"].get("parts", ())) for chunk in chunks] == [2, 1, 0]
+    assert [len(chunk["candidates"][0]["content"].get("parts", ())) for chunk in chunks] == [2, 1, 1]
+
+
+def test_each_chunk_of_a_reply_that_says_something_has_parts() -> None:
+    for events in ([TextDelta("x")], [ReasoningDelta("A")], [TextDelta("x"), *call(0, "a", "[")], [*call(0, "a")]):
+        chunks = stream(*events, STOP)
+        assert all(chunk["candidates"][0]["content"]["parts"] for chunk in chunks)
+    assert "parts" not in stream(STOP)[0]["candidates"][0]["content"]
 
 
 def test_a_call_that_is_not_whole_waits_for_its_end() -> None:

@@ -310,7 +310,8 @@ def test_heartbeats_of_other_formats_have_no_number() -> None:
         if name == "responses":
             assert len(written) == 3
         else:
-            assert written == {b'event: ping\ndata: {"type":"ping"}\n\n' if name == "anthropic" else HEARTBEAT}
+            assert written == {b'event: ping\ndata: {"type":"ping"}\n\n' if name == "anthropic" else format_.heartbeat}
+            assert (format_.heartbeat == HEARTBEAT) is (name != "gemini")
 
 
 @each_case(
