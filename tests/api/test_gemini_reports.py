@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.api.test_gemini import HI
 from tests.formats.gemini.golden_cases import join_parts, read_events
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 
 Json = dict[str, Any]
+HI: Json = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 STREAM = "/v1beta/models/m:streamGenerateContent"
 THOUGHT = b'data: {"choices":[{"index":0,"delta":{"reasoning_content":"Hm."}}]}\n\n'
 SIGNED = (

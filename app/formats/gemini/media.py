@@ -55,7 +55,7 @@ def read_file(file: GeminiFile, path: str) -> Media | Violation:
         return Violation(place, problem)
     kind = find_kind(file.mimeType) if file.mimeType else guess_kind(uri)
     if kind is None:
-        return Violation(f"{path}.mimeType", f"must be that of a picture, a sound, a video or a text: {_INSTEAD}")
+        return Violation(f"{path}.mimeType", f"must be that of an image, audio, a video or a text: {_INSTEAD}")
     return Media(kind, (uri,), path=place, name=_get_name(file.displayName))
 
 

@@ -218,7 +218,7 @@ class _ModelTurn:
         self._items: list[_Item] = []
         self._seals: list[Seal] = []
         self._next_fields: Any = None
-        """The fields of a thought's signature, which belong to what follows."""
+        """The fields of the signature of reasoning, which belong to what follows."""
         self.calls: list[tuple[ToolCall, bool]] = []
         """The calls, and whether the caller has sent their ids."""
 
@@ -305,7 +305,7 @@ class _ModelTurn:
         return [Reasoning(item.text) if item.kind == "reasoning" else Text(item.text)]
 
     def _open_seals(self) -> list[_Item]:
-        """Return the parts of the turn with what the seals hold: their reasoning is in the place of thoughts."""
+        """Return the parts of the turn with what the seals hold: their reasoning replaces that of the parts."""
         reasoning = "".join(seal.text or "" for seal in self._seals)
         items = [item for item in self._items if not (reasoning and item.kind == "reasoning")]
         texts = iter([fields for seal in self._seals for fields in seal.texts])

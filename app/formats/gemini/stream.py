@@ -189,7 +189,7 @@ def _write_media(media: MediaOutput) -> Json:
 
 
 def write_usage(finish: Finish) -> Json:
-    """Write the usage, whose total is the sum of prompt, answer and thoughts."""
+    """Write the usage, whose total is the sum of prompt, answer and reasoning."""
     usage: Json = finish.usage or finish.estimated_usage or {}
     prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached = _read_detail(usage, "prompt_tokens_details", "cached_tokens")

@@ -140,7 +140,7 @@ def _write_part(part: Text | Media) -> Json:
         head = datauri.parse(url)
         data = url[head.start :] if head.base64 else base64.b64encode(datauri.decode(url)).decode()
         return {"inlineData": {"mimeType": head.media_type or _MEDIA_TYPES[part.media], "data": data, **name}}
-    if not is_remote(url):  # sound as OpenAI has it
+    if not is_remote(url):  # audio as OpenAI has it
         media_type = f"{part.media}/{part.format}" if part.format else _MEDIA_TYPES[part.media]
         return {"inlineData": {"mimeType": media_type, "data": url, **name}}
     known = {} if guess_kind(url) == part.media else {"mimeType": f"{part.media}/*"}
