@@ -49,7 +49,7 @@ _MASKED_FIELDS = ("user", "metadata", "safety_identifier", "stop")
 
 
 class RequestFacts(Struct, frozen=True):
-    """What guards are told of a request."""
+    """What guards get to know of a request."""
 
     request_id: str
     reply_id: str
@@ -574,7 +574,7 @@ class RequestGuard:
                 log.exception("defect while a guard observed a reply")
 
     async def judge_reply(self, parts: Sequence[TextPart], *, final: bool) -> JudgedReply:
-        """Return what of a reply is passed on. Raises GuardUnavailable."""
+        """Return which part of a reply is passed on. Raises GuardUnavailable."""
         texts: dict[str, str] = {}
         holdback = 0
         for rule in self.chosen.replying:
@@ -647,7 +647,7 @@ def check_replacement(part: TextPart, text: str) -> str:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise GuardError("it replaces the arguments of a call by what is no JSON object")
+        raise GuardError("it replaces the arguments of a call by what is not a JSON object")
     return text
 
 

@@ -116,7 +116,7 @@ class ValueMasker:
         return text
 
     def mask_arguments(self, arguments: str, *, of_model: bool) -> MaskedText:
-        """Mask the strings of a JSON text, which has escapes of its own; as a text, if it is no JSON."""
+        """Mask the strings of a JSON text, which has escapes of its own; as a text, if it is not valid JSON."""
         mask = self.mask_of_model if of_model else self.mask
         refused: list[Refused] = []
 

@@ -50,7 +50,7 @@ class VerdictMemory:
 
 
 def make_key(digest: bytes, scope: str, part: TextPart) -> bytes:
-    """Return the key of a part for a guard. The arguments of a call count as JSON: clients write them anew."""
+    """Return the key of a part for a guard. The arguments of a call count as JSON: clients write them again."""
     text = _normalize(part.text) if part.kind == "arguments" else part.text
     hashed = hashlib.blake2b(digest, digest_size=16)
     for item in (scope, part.role, part.kind, part.name or "", text):

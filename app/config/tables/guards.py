@@ -146,7 +146,7 @@ def _is_private(url: str) -> bool:
     try:
         return ip_address(parsed.host).is_private
     except ValueError:
-        return "." not in parsed.host  # a name of a container, or of the own network
+        return "." not in parsed.host  # a name of a container, or of the same network
 
 
 def _masking_key(value: SecretStr) -> SecretStr:

@@ -58,7 +58,7 @@ RESPONSES = Format(
     *("responses", _parse, _write, _reply_encoder, ResponsesItems, __name__, _recognizes),
     error=_ERROR,
     keeps_served_calls=True,
-    # Codex asks again, up to five times, after an incomplete Response, and drops a message with a refusal. After a
-    # failed one with the code `invalid_prompt` it ends its turn and shows the message.
+    # Codex sends the request again, up to five times, after an incomplete Response, and drops a message with a refusal.
+    # After a failed one with the code `invalid_prompt` it ends its turn and shows the message.
     fails_refused=True,
 )
