@@ -11,6 +11,7 @@ ParleyError                     code                      status  retry?
 ├── ConversationLocked          conversation_locked          409  yes     another response runs in the conversation
 ├── WebSocketDisabled           websocket_disabled           426  no      an upgrade of a request to the Responses API
 ├── WebSocketTooOld             websocket_connection_limit_reached  400  no  a socket has reached its time
+├── SocketBusy                  rate_limit                   429  yes     too many requests of a socket wait
 ├── BodyTimeout                 request_timeout              408  yes     the request body arrived too slowly
 ├── HeadTimeout                 request_timeout              408  yes     the request head arrived too slowly
 ├── TooLarge                    too_large                    413  no
@@ -137,7 +138,7 @@ CODES: Mapping[str, ErrorCode] = {
     "not_found": ErrorCode(own=Meaning(404, "caller"), server=Meaning(404, "caller"), anthropic_type="not_found_error"),
     "previous_response_not_found": ErrorCode(own=Meaning(400, "caller")),
     "method_not_allowed": ErrorCode(own=Meaning(405, "caller")),
-    "conversation_locked": ErrorCode(own=Meaning(409, "caller"), retryable=True),
+    "conversation_locked": ErrorCode(own=Meaning(409, "caller"), retryable=True, retry_word=_UNAVAILABLE),
     "websocket_disabled": ErrorCode(own=Meaning(426, "caller")),
     "websocket_connection_limit_reached": ErrorCode(own=Meaning(400, "caller")),
     "request_timeout": ErrorCode(own=Meaning(408, "caller"), retryable=True, retry_word=_TIMEOUT),
@@ -365,6 +366,14 @@ class MethodNotAllowed(ParleyError):
 
 class ConversationLocked(ParleyError):
     code = "conversation_locked"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"retry-after": "1"}
+
+
+class SocketBusy(ParleyError):
+    code = "rate_limit"
 
     @property
     def headers(self) -> dict[str, str]:

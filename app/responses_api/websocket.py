@@ -25,6 +25,7 @@ from app.errors import (
     Internal,
     InvalidInput,
     ParleyError,
+    SocketBusy,
     Unsupported,
     Violation,
     WebSocketDisabled,
@@ -237,7 +238,7 @@ class _Socket:
     async def _accept(self, request: _Request) -> None:
         """Run a request, or let it wait. Raises ParleyError."""
         if sum(map(len, self._waiting.values())) >= MAX_WAITING + len(self._running):
-            raise _TooManyWaiting(f"more than {MAX_WAITING} requests of this socket wait: wait for a response first")
+            raise SocketBusy(f"more than {MAX_WAITING} requests of this socket wait: wait for a response first")
         if not self._running and time.monotonic() >= self._ends_at:
             await self._send_error(WebSocketTooOld("this socket is too old: open another one"), request.stream_id)
             await self._close(1000)
@@ -378,14 +379,6 @@ class _Frames:
             body = msgspec.json.decode(self._buffer)
             await self._socket.send_text(write_error_frame(self._status, body, self._headers, self._stream_id))
         self.has_ended = not message.get("more_body", False)
-
-
-class _TooManyWaiting(ParleyError):
-    code = "rate_limit"
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"retry-after": "1"}
 
 
 def _find_data(event: bytes) -> str | None:

@@ -171,7 +171,7 @@ export function measure(run) {
 }
 
 /**
- * Return the tokens of an answer and of its thoughts, which Gemini counts apart.
+ * Return the tokens of an answer and of its reasoning, which Gemini counts apart.
  * @param {Record<string, any>} usage
  */
 function addCounts({ candidatesTokenCount, thoughtsTokenCount = 0 }) {
