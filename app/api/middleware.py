@@ -211,7 +211,7 @@ class RequestMiddleware:
             if not isinstance(raised, ParleyError):
                 log.exception("socket %s: defect", state["request_id"])
             if not sender.status:
-                await _deny_socket(scope, sender, error, rules.find_error_writer(scope["path"]))
+                await _deny_socket(scope, sender, error, rules.find_error_writer(scope))
         finally:
             self._report(scope, sender.status, time.perf_counter() - began, client if sender.status >= 400 else "")
 

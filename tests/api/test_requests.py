@@ -15,7 +15,7 @@ from app.config.settings import Settings
 from tests.each_case import each_case
 from tests.in_process_gateway import HELLO, STOP, Answer, ModelServer, Running, streamed
 
-ADMIN = {"authorization": "Bearer of-the-admin"}
+ADMIN = {"authorization": "Bearer the-key-of-the-admin"}
 QUESTION = {"model": "m", "messages": [{"role": "user", "content": "Hi, I am alice@example.com"}]}
 BODIES = ["client_request", "client_reply", "upstream_request", "upstream_reply"]
 
@@ -24,7 +24,7 @@ def make_settings(path: Path, **log: Any) -> dict[str, Any]:
     return {
         "upstreams": {"local": {"base_url": "http://model.test/v1", "api_key": "key-of-the-upstream"}},
         "models": {"m": {"upstreams": ["local"], "price": {"input": 2.0, "output": 10.0}}},
-        "server": {"admin_key": "of-the-admin"},
+        "server": {"admin_key": "the-key-of-the-admin"},
         "request_log": {"keep": "all", "url": f"sqlite:///{path}/requests.db", **log},
     }
 

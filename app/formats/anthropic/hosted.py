@@ -4,6 +4,7 @@ What the model reads of a page is in a seal, in the field where Anthropic has it
 request says the same to the model, without anything that is stored.
 """
 
+import re
 from typing import Any
 
 from app.chat.hosted_tools import NO_RESULTS, HostedResult, SearchEntry, write_entries
@@ -12,8 +13,15 @@ from app.formats.seal import Seal, read_seal, write_seal
 Json = dict[str, Any]
 HOSTED_ID = "srvtoolu_"
 """The id of a block `server_tool_use` is this and the id of the call."""
+_OWN_ID = re.compile(rf"{HOSTED_ID}(?=[^_-]*[_-])")
+"""Before the id of a model server's call. No id of Anthropic's has more separators (platform.claude.com/docs)."""
 _SEARCH_RESULT = "web_search_tool_result"
 _FETCH_RESULT = "web_fetch_tool_result"
+
+
+def read_call_id(id_: str) -> str:
+    """Return the id of the call of which the gateway has made a block, or the id of another provider's block."""
+    return _OWN_ID.sub("", id_, count=1) if id_.startswith(HOSTED_ID) else id_
 
 
 def write_hosted_result(call_id: str, result: HostedResult, text: str) -> Json:
@@ -70,8 +78,11 @@ def _read_entries(content: Any) -> str | None:
     for item in content:
         if not isinstance(item, dict) or not isinstance(item.get("url"), str):
             return None
+        words = _read_words(item)
+        if not words and "page_age" not in item:
+            return None  # no search of this API has found it
         title = item.get("title")
-        entries.append(SearchEntry(item["url"], title if isinstance(title, str) else item["url"], _read_words(item)))
+        entries.append(SearchEntry(item["url"], title if isinstance(title, str) else item["url"], words))
     return write_entries(entries)
 
 

@@ -29,7 +29,7 @@ from app.chat.messages import (
 from app.chat.tool_asks import make_tool_name
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
-from app.formats.anthropic.hosted import HOSTED_ID, is_hosted_error, read_hosted_result
+from app.formats.anthropic.hosted import is_hosted_error, read_call_id, read_hosted_result
 from app.formats.anthropic.plain import (
     PLAIN_MESSAGES,
     PlainMessage,
@@ -291,7 +291,7 @@ class _AnthropicReader:
                 continue
             elif kind is wire.AnthropicServerResultBlock:
                 add_turn()
-                id_ = block.tool_use_id.removeprefix(HOSTED_ID)
+                id_ = read_call_id(block.tool_use_id)
                 is_error = True if is_hosted_error(block.type, block.content) else block.is_error
                 result = ToolResult(tuple(_read_server_result(block)), None, id_, is_error)
                 self._add_message(Message("tool", (result,), path=place_path))
@@ -383,7 +383,7 @@ def _read_call(block: wire.AnthropicToolUseBlock | PlainToolUse, fields: dict[st
     """Read a call. That of a server's tool has the tool's own name, and the server's beside it."""
     arguments = _write_arguments(block.input)
     if block.type != "mcp_tool_use" or not isinstance(block.server_name, str):
-        id_ = block.id.removeprefix(HOSTED_ID) if block.type == "server_tool_use" else block.id
+        id_ = read_call_id(block.id) if block.type == "server_tool_use" else block.id
         return ToolCall(block.name, _read_invalid(block, arguments), id_, fields, path=path)
     arguments = _read_invalid(block, arguments)
     server = block.server_name

@@ -40,7 +40,7 @@ def test_a_limit_of_output_tokens_is_named_where_all_its_numbers_are_known(upstr
 
 def rows_of_document() -> dict[str, tuple[int, str]]:
     """The status and type of each code, as docs/reference/errors.md has them."""
-    table = DOCUMENT.split("### Anthropic's Messages")[1].split("\n## ")[0]
+    table = re.split(r"\n##+ ", DOCUMENT.split("### Anthropic's Messages")[1])[0]
     rows = re.findall(r"^\| (`.*?) \| (\d{3})[^|]* \| `(\w+)`", table, re.MULTILINE)
     return {
         code: (int(status), kind)

@@ -127,7 +127,7 @@ def test_a_signed_thought_is_not_joined_with_one_that_is_not() -> None:
 
 def test_a_tool_of_the_provider_is_an_ordinary_call() -> None:
     used = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": "x"}}
-    found = [{"type": "web_search_result", "url": "u", "encrypted_content": "zz"}]
+    found = [{"type": "web_search_result", "url": "u", "page_age": None, "encrypted_content": "zz"}]
     result = {"type": "web_search_tool_result", "tool_use_id": "s", "content": found}
     page = {"content": {"source": {"type": "text", "data": ""}}}
     mcp = {"type": "mcp_tool_result", "tool_use_id": "s", "content": [text("a"), text("b")], "is_error": False}
