@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import HTTPException as FastAPIHTTPException
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from app import __version__
@@ -20,7 +21,7 @@ from app.api.middleware import RequestMiddleware
 from app.api.openapi import install_openapi
 from app.api.passing import list_passing_routes
 from app.api.resources import Resources, RetryRules, make_resources
-from app.api.router import raise_route_error
+from app.api.router import raise_parameter_error, raise_route_error
 from app.api.routes import list_chat_routes, list_other_routes
 from app.api.startup import make_context, make_span_writer, read_state, start_tasks
 from app.attachments.fetch import Resolver
@@ -83,7 +84,11 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # FastAPI's own would come beside the gateway's
-        exception_handlers={HTTPException: raise_route_error, FastAPIHTTPException: raise_route_error},
+        exception_handlers={
+            HTTPException: raise_route_error,
+            FastAPIHTTPException: raise_route_error,
+            RequestValidationError: raise_parameter_error,
+        },
     )
     app.state.context = context
     app.state.metrics_app = None

@@ -4,12 +4,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from typing_extensions import override
 
 from app.api.unknown_paths import describe_unknown_path, describe_wrong_method
-from app.errors import MethodNotAllowed, NotFound
+from app.errors import InvalidInput, MethodNotAllowed, NotFound, Violation
+from app.validation.violations import json_path
 
 Endpoint: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -45,6 +47,13 @@ async def raise_route_error(request: Request, error: Exception) -> Response:
         allow = ", ".join(_list_methods(request.app, path)) or "GET"
         raise MethodNotAllowed(describe_wrong_method(path, request.method, allow), allow)
     raise NotFound(describe_unknown_path(path, _list_paths(request.app)))
+
+
+async def raise_parameter_error(_: Request, error: Exception) -> Response:
+    """Raise what is wrong with parameters of the URL in place of the framework's error."""
+    assert isinstance(error, RequestValidationError)
+    violations = [Violation(json_path(one["loc"][1:]), one["msg"]) for one in error.errors()]
+    raise InvalidInput(violations)
 
 
 def _list_methods(app: FastAPI, path: str) -> list[str]:

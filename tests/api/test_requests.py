@@ -434,3 +434,9 @@ def refuse_bad_text(text: str) -> list[Any]:
     if "bad enough" in text:
         raise ValueError(text)
     return []
+
+
+def test_a_parameter_that_does_not_validate_is_named(gateway: Running) -> None:
+    answer = gateway.get("/v1/requests?limit=many", ADMIN)
+    error = answer.json["error"]
+    assert (answer.status, error["code"], error["param"]) == (422, "invalid_request", "limit")
