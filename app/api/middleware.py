@@ -318,7 +318,9 @@ def _find_route(scope: Scope) -> str:
     route = scope.get("route")
     if route is None and "app" in scope:
         routes = (route for route in scope["app"].routes if isinstance(route, Route | WebSocketRoute))
-        route = next((route for route in routes if route.matches(scope)[0] is not Match.NONE), None)
+        matches = [(route, route.matches(scope)[0]) for route in routes]
+        found = [route for wanted in (Match.FULL, Match.PARTIAL) for route, match in matches if match is wanted]
+        route = found[0] if found else None
     return getattr(route, "path", UNKNOWN_ROUTE)
 
 

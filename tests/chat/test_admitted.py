@@ -13,8 +13,14 @@ ADMITTING = {
     "guards/admission.py": 2,
 }
 """How often each module calls `mark_admitted`."""
-UNGUARDED = {"api/chat.py": 1, "api/model_calls.py": 1, "api/token_counts.py": 1, "responses_api/compact.py": 1}
-"""How often each module admits a request without guards: each is behind a test that it has none."""
+UNGUARDED = {
+    "api/chat.py": 2,
+    "api/descriptions.py": 1,  # it has the gateway's own words, and a medium, which no guard can look at
+    "api/model_calls.py": 1,
+    "api/token_counts.py": 1,
+    "responses_api/compact.py": 1,
+}
+"""How often each module admits a request without guards: each but the second is behind a test that it has none."""
 
 
 def count_calls(name: str) -> dict[str, int]:

@@ -58,8 +58,9 @@ async def caching(
 
 def split_frames(raw: bytes) -> list[bytes]:
     """The frames of a stream, without its heartbeats."""
-    assert raw.endswith(b"\n\n") or not raw
-    return [part + b"\n\n" for part in raw.split(b"\n\n")[:-1] if not part.startswith(b":")]
+    end = b"\r\n\r\n" if raw.endswith(b"\r\n\r\n") else b"\n\n"  # Google's streams have the former
+    assert raw.endswith(end) or not raw
+    return [part + end for part in raw.split(end)[:-1] if not part.startswith(b":")]
 
 
 def reply_id(caller: Caller) -> str:

@@ -93,8 +93,9 @@ class Upstream(Table):
     @model_validator(mode="before")
     @classmethod
     def _set_kind(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and given.get("kind") is None and given.get("api") in _KINDS:
-            return {**given, "kind": _KINDS[given["api"]]}
+        api = given.get("api") if isinstance(given, Mapping) else None
+        if isinstance(api, str) and api in _KINDS and given.get("kind") is None:
+            return {**given, "kind": _KINDS[api]}
         return given
 
     @model_validator(mode="after")

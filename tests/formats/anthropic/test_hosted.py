@@ -31,7 +31,11 @@ def test_a_block_shows_titles_and_ages_and_hides_the_words() -> None:
 @each_case(
     ("kind", "content", "told"),
     [
-        ("web_search_tool_result", [{"url": "u", "title": None, "page_age": None, "encrypted_content": "Eq"}], "[1] u\nu"),
+        (
+            "web_search_tool_result",
+            [{"url": "u", "title": None, "page_age": None, "encrypted_content": "Eq"}],
+            "[1] u\nu",
+        ),
         ("web_search_tool_result", [{"title": "no URL"}], None),
         ("web_search_tool_result", "text", None),
         ("web_fetch_tool_result", {"content": {"source": {"type": "base64", "data": "JVBE"}}}, None),
