@@ -46,7 +46,7 @@ code
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mM4IScHAAK2AQUKW6YGAAAAAElFTkSuQmCC"
 )
-FORMATS = ("qwen", "openai", "responses", "anthropic", "autogen", "agentscope", "agentscope2")
+FORMATS = ("qwen", "openai", "responses", "anthropic", "gemini", "autogen", "agentscope", "agentscope2")
 USAGE = {"prompt_tokens": 31, "completion_tokens": 164, "total_tokens": 195, "cost": 0.0021}
 
 
@@ -157,7 +157,7 @@ def test_a_reply_arrives_as_reasoning_and_content_with_code_and_formulas(
     take_picture(page, "chat")
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", [name for name in FORMATS if name != "gemini"])  # its calls come whole
 def test_each_message_of_a_reply_is_an_article_of_its_own_from_its_first_token(
     gateway: PageGateway, gates: Gates, open_page: OpenPage, format_: str
 ) -> None:

@@ -108,7 +108,7 @@ async def test_a_client_that_is_cut_off_behind_any_frame_gets_the_others(mode: s
     async with BySeed() as upstream, pair(upstream, redis) as (one, other):
         for name in FORMATS:
             whole, early = await uninterrupted(upstream, one, body(name, mode, model=name))
-            assert len(whole) - early > 3
+            assert len(whole) - early >= 3
 
             async def cut_off(count: int, whole: list[bytes] = whole, early: int = early, name: str = name) -> None:
                 ask = body(name, mode, generate_cfg={"seed": count}, model=name)

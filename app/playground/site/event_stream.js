@@ -12,7 +12,8 @@ export async function* readFrames(body) {
   try {
     for (;;) {
       const { value, done } = await reader.read();
-      const text = done ? decoder.decode() : decoder.decode(value, { stream: true });
+      const read = done ? decoder.decode() : decoder.decode(value, { stream: true });
+      const text = read.replaceAll("\r", ""); // Google's lines end with both; JSON has none
       // A frame of megabytes comes in many reads: they are joined, and searched once.
       const complete = text.includes("\n\n") || (text.startsWith("\n") && rest.endsWith("\n"));
       rest += text;

@@ -6,7 +6,7 @@ import { mcpErrorText, readWaiting, resultText } from "./parts.js";
 /** @typedef {"system" | "user" | "assistant" | "function"} Role */
 
 /** @type {Record<string, Role>} */
-const ROLES = { system: "system", developer: "system", user: "user", assistant: "assistant", tool: "function", function: "function" };
+const ROLES = { system: "system", developer: "system", user: "user", assistant: "assistant", model: "assistant", tool: "function", function: "function" };
 
 /** A message is replaced, never changed. @type {WeakMap<object, {role: Role, parts: Part[], unknownRole?: string}>} */
 const described = new WeakMap();
@@ -82,6 +82,10 @@ function* readParts(message) {
     for (const one of splitServerMessages(message)) yield* readParts(one);
     return;
   }
+  if (Array.isArray(message.parts)) {
+    for (const part of message.parts) yield readGeminiPart(part);
+    return;
+  }
   if (message.reasoning_content) yield* readContent(message.reasoning_content, "reasoning");
   if (message.type === "reasoning") {
     yield* readContent([...(message.content ?? []), ...(message.summary ?? [])], "reasoning");
@@ -108,6 +112,20 @@ function* readParts(message) {
   for (const one of message.tool_calls ?? []) {
     yield { ...call(one.function?.name, one.function?.arguments, one.id), approval: one.approval === "required" };
   }
+}
+
+/** @param {any} part of a message of Google's Gemini @returns {Part} */
+function readGeminiPart(part) {
+  const { functionCall: asked, functionResponse: answer, inlineData: data, fileData: file } = part;
+  if (asked) return call(asked.name, asked.args, asked.id);
+  if (answer) {
+    const { result: value, error } = answer.response;
+    return result(value ?? error ?? JSON.stringify(answer.response), answer.name, answer.id, error !== undefined);
+  }
+  if (data) return { kind: "media", text: `data:${data.mimeType};base64,${data.data}`, name: data.displayName, done: true };
+  if (file) return { kind: "media", text: file.fileUri, name: file.displayName, done: true };
+  if (typeof part.text !== "string") return other(part);
+  return { kind: part.thought ? "reasoning" : "content", text: part.text, done: true };
 }
 
 /** @param {any} item of OpenAI's Responses @returns {Generator<Part>} the call and, if it has run, its result */
