@@ -10,16 +10,12 @@ from app.api.answer_response import AnswerResponse
 from app.api.asgi import wait_for_parse_memory
 from app.api.chat import RequestInProgress
 from app.api.context import AppContext
+from app.api.gemini_embeddings_response import EmbeddingsResponse
 from app.api.passing import PassingEndpoint
-from app.api.reply_response import ResponseLimits
-from app.api.response_writer import ResponseWriter
-from app.chat.events import AnswerPart, Event, Fault, Finish
 from app.endpoints.body import EndpointBody, read_fields
 from app.endpoints.kinds import ENDPOINTS
-from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo
-from app.formats.gemini import GEMINI
-from app.formats.gemini.embeddings import parse_embed_body, write_embeddings
+from app.formats.gemini.embeddings import parse_embed_body
 
 _PATH = "/v1/embeddings"
 _EMBEDDINGS = next(endpoint for endpoint in ENDPOINTS if _PATH in endpoint.paths)
@@ -44,28 +40,4 @@ class GeminiEmbeddings(PassingEndpoint):
 
     @override
     def _create_response(self, request: RequestInProgress, info: ReplyInfo) -> AnswerResponse:
-        return _EmbeddingsResponse(request.writer, info, self._context.replies.limits, batch=self._batch)
-
-
-class _EmbeddingsResponse(AnswerResponse):
-    """Sends the answer when it is whole."""
-
-    def __init__(self, writer: ResponseWriter, info: ReplyInfo, limits: ResponseLimits, *, batch: bool) -> None:
-        super().__init__(writer, info, GEMINI, limits)
-        self._batch = batch
-        self._parts: list[bytes] = []
-
-    @override
-    def _write_part(self, part: AnswerPart, end: Event | None) -> None:
-        self._parts.append(part.data)
-
-    @override
-    def _end(self, finish: Finish) -> None:
-        try:
-            body = write_embeddings(msgspec.json.decode(b"".join(self._parts)), batch=self._batch)
-        except (ValueError, msgspec.MsgspecError) as error:
-            fault = Fault("upstream_protocol", f"the model server's answer cannot be read: {error}", transient=False)
-            self.fail(UpstreamFailed(fault))
-            return
-        self.outcome = finish
-        self._send_body(200, msgspec.json.encode(body), {})
+        return EmbeddingsResponse(request.writer, info, self._context.replies.limits, batch=self._batch)

@@ -51,7 +51,10 @@ def answer(request: httpx.Request) -> httpx.Response:
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[Running]:
     with Running(TREE, ModelServer(answer)) as running:
+        gc.collect()
+        gc.freeze()  # what other tests of the process have left is not searched again for each request
         yield running
+        gc.unfreeze()
 
 
 def count_garbage(gateway: Running, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, int]:

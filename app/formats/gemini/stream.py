@@ -43,11 +43,12 @@ _REASONS = {
 _SPOKEN = ("content", "reasoning_content", "media")
 
 
-class _Ending(msgspec.Struct, frozen=True):
-    parts: list[Json]
-    reason: str
-    message: str | None = None
-    """`finishMessage`."""
+class _Ending:
+    def __init__(self, parts: list[Json], reason: str, message: str | None = None) -> None:
+        """`message` is the `finishMessage`."""
+        self.parts = parts
+        self.reason = reason
+        self.message = message
 
 
 class _Parts:

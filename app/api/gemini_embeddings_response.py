@@ -1,0 +1,38 @@
+"""The answers of `:embedContent` and `:batchEmbedContents`. The class that they derive from is compiled, and so is this
+one."""
+
+import msgspec
+from typing_extensions import override
+
+from app.api.answer_response import AnswerResponse
+from app.api.reply_response import ResponseLimits
+from app.api.response_writer import ResponseWriter
+from app.chat.events import AnswerPart, Event, Fault, Finish
+from app.errors import UpstreamFailed
+from app.formats.base import ReplyInfo
+from app.formats.gemini import GEMINI
+from app.formats.gemini.embeddings import write_embeddings
+
+
+class EmbeddingsResponse(AnswerResponse):
+    """Sends the answer when it is whole."""
+
+    def __init__(self, writer: ResponseWriter, info: ReplyInfo, limits: ResponseLimits, *, batch: bool) -> None:
+        super().__init__(writer, info, GEMINI, limits)
+        self._batch = batch
+        self._parts: list[bytes] = []
+
+    @override
+    def _write_part(self, part: AnswerPart, end: Event | None) -> None:
+        self._parts.append(part.data)
+
+    @override
+    def _end(self, finish: Finish) -> None:
+        try:
+            body = write_embeddings(msgspec.json.decode(b"".join(self._parts)), batch=self._batch)
+        except (ValueError, msgspec.MsgspecError) as error:
+            fault = Fault("upstream_protocol", f"the model server's answer cannot be read: {error}", transient=False)
+            self.fail(UpstreamFailed(fault))
+            return
+        self.outcome = finish
+        self._send_body(200, msgspec.json.encode(body), {})
