@@ -63,7 +63,7 @@ class _Parts:
         """What was said since the last seal."""
         self._last_text: ReplyMessage | None = None
         """The text after which nothing has come, and whose signature has not been sent."""
-        self._signed: set[int] = set()
+        self._signed_texts: set[int] = set()
         """The texts whose own signature was sent."""
         self._ids: set[str] = set()
 
@@ -110,7 +110,7 @@ class _Parts:
         signature = None if text is None else find_own_signature(text.extra.get("extra_content"))
         if text is None or signature is None:
             return []
-        self._signed.add(text.index)
+        self._signed_texts.add(text.index)
         return [{"text": "", "thoughtSignature": signature}]
 
     def _seal(self, *, with_reasoning: bool, details: Sequence[Any] = ()) -> Seal:
@@ -119,7 +119,7 @@ class _Parts:
         reasoning = "".join(one.text for one in said if one.kind == "reasoning_content") if with_reasoning else ""
         found = [one for message in said for one in _list_details(message)]
         texts = [
-            None if one.index in self._signed else one.extra.get("extra_content")
+            None if one.index in self._signed_texts else one.extra.get("extra_content")
             for one in said
             if one.kind == "content"
         ]
@@ -250,8 +250,8 @@ def _write_beside(info: ReplyInfo, finish: Finish, accumulator: MessageAccumulat
 class GeminiStreamEncoder(DeltaEncoder):
     """Server-sent events."""
 
-    _start, _end, _last = b"data: ", b"\r\n\r\n", b""
-    """What is before and behind each chunk, and behind the last one."""
+    _last = b""
+    """What is behind the last chunk."""
 
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)
@@ -271,7 +271,7 @@ class GeminiStreamEncoder(DeltaEncoder):
         return HEARTBEAT
 
     def _frame(self, data: bytes) -> bytes:
-        return self._start + data + self._end
+        return b"data: %b\r\n\r\n" % data
 
     def _write_chunk(self, parts: bytes) -> bytes:
         self._has_parts = True
