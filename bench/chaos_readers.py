@@ -139,10 +139,12 @@ class CompletionReader:
         self.frames = 0
         self._finish_reason = ""
         self._served: list[dict[str, Any]] = []
+        self._arguments: dict[int, str] = {}
+        """Those of each call so far; nothing yet where only its name has come."""
 
     @property
     def failed_within_call(self) -> bool:
-        return self.received.ended == "failed" and bool(self.received.arguments) and not self._finish_reason
+        return self.received.ended == "failed" and not all(map(_is_json, self._arguments.values()))
 
     def feed(self, frame: bytes) -> None:
         if frame.startswith(b":"):
@@ -178,10 +180,20 @@ class CompletionReader:
         self.received.reasoning += delta.get("reasoning_content") or ""
         self.received.content += delta.get("content") or ""
         for call in delta.get("tool_calls") or ():
-            self.received.arguments += call["function"].get("arguments") or ""
+            arguments = call["function"].get("arguments") or ""
+            self.received.arguments += arguments
+            self._arguments[call["index"]] = self._arguments.get(call["index"], "") + arguments
         if delta.get("server_messages", self._served) != self._served:
             raise WrongReplyError("the list of server_messages is not what came one by one")
         self._finish_reason = choice.get("finish_reason") or ""
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_whole(body: dict[str, Any]) -> Received:

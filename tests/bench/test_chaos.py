@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from chaos_checks import find_crashes, read_gauges
@@ -89,14 +90,21 @@ def test_a_stream_is_read(reader: ReplyReader, frames: list[bytes]) -> None:
         reader.feed(frames[-1])
 
 
-@pytest.mark.parametrize("arguments", ["", '{"a'])
-def test_a_stream_that_fails_within_a_call_may_have_no_end(arguments: str) -> None:
+@pytest.mark.parametrize(
+    ("delta", "cut"),
+    [
+        ({"content": "a"}, False),
+        ({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": ""}}]}, True),
+        ({"tool_calls": [{"index": 0, "function": {"arguments": '{"a'}}]}, True),
+        ({"tool_calls": [{"index": 0, "function": {"arguments": '{"a": 1}'}}]}, False),
+    ],
+)
+def test_a_stream_that_fails_within_a_call_may_have_no_end(delta: dict[str, Any], cut: bool) -> None:
     reader = CompletionReader()
-    delta = {"tool_calls": [{"index": 0, "function": {"arguments": arguments}}]}
     reader.feed(b"data: " + json.dumps({"id": "c", "choices": [{"delta": delta}]}).encode())
     assert not reader.failed_within_call
     reader.feed(b'data: {"error": {"code": "upstream_disconnected"}}')
-    assert reader.failed_within_call == bool(arguments)
+    assert reader.failed_within_call == cut
 
 
 @pytest.mark.parametrize(
