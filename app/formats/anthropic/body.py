@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from app.chat.known_conversation import KnownConversation
-from app.chat.messages import ChatRequest, RequestPaths, Source
+from app.chat.messages import ChatRequest, Message, RequestPaths, Source, Tool
 from app.chat.token_estimate import estimate_prompt_tokens
 from app.errors import InvalidInput, ParleyError, Unsupported, Violation
 from app.formats.anthropic import ANTHROPIC
@@ -212,17 +212,9 @@ def _parse_request(
     """`names` has the caller's names of fields."""
     if body.get("thread") is not None:
         raise Unsupported("threads are not supported: send the whole conversation", "thread")
-    head: CountTokensRequest | None = None
-    violations: list[Violation] = []
-    try:
-        head = schema.model_validate(body)
-    except ValidationError as error:
-        violations += to_violations(error, body, schema=schema, names=names)
-    foreign = _check_container(body)
-    violations += _check_refused(body)
-    unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *NESTED_PARAMS) and body[key] is not None]
-    violations += find_misspelt_fields(unknown, [sorted(_KNOWN)], body)
     tools_path, system_path = names.get("tools", "tools"), names.get("system", "system")
+    head, violations = _read_head(body, names, schema)
+    foreign = _check_container(body)
     violations += find_long_lists({"messages": body.get("messages"), tools_path: body.get("tools")}, limits)
     if any(violation.path in ("messages", tools_path) for violation in violations):
         raise InvalidInput(violations + foreign)  # too long, or not a list: the entries are not looked at
@@ -269,16 +261,7 @@ def _parse_request(
         paths=_PATHS if not names else replace(_PATHS, names={**_PATHS.names, **_name_params(names)}),
         edits=edits.edits or (),
         known=known,
-        source=Source(
-            "messages",
-            body,
-            body["messages"],
-            messages,
-            tools,
-            select_native(params, body, _NATIVE),
-            name_own_tools(body.get("tools")),
-            violations=tuple(foreign),
-        ),
+        source=_make_source(body, messages, tools, params, foreign),
     )
     return ParsedRequest(
         _read_settings(given),
@@ -292,6 +275,35 @@ def _parse_request(
             applied_edits=None if edits.edits is None else (),
         ),
     )
+
+
+def _read_head(
+    body: dict[str, Any], names: Mapping[str, str], schema: type[CountTokensRequest]
+) -> tuple[CountTokensRequest | None, list[Violation]]:
+    """Return the fields with a schema, None if one is invalid, and what is wrong with the body's fields."""
+    head: CountTokensRequest | None = None
+    violations: list[Violation] = []
+    try:
+        head = schema.model_validate(body)
+    except ValidationError as error:
+        violations += to_violations(error, body, schema=schema, names=names)
+    violations += _check_refused(body)
+    unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *NESTED_PARAMS) and body[key] is not None]
+    violations += find_misspelt_fields(unknown, [sorted(_KNOWN)], body)
+    return head, violations
+
+
+def _make_source(
+    body: dict[str, Any],
+    messages: tuple[Message, ...],
+    tools: tuple[Tool, ...],
+    params: Mapping[str, Any],
+    foreign: list[Violation],
+) -> Source:
+    """Return the client's own body, for servers of this API."""
+    native = select_native(params, body, _NATIVE)
+    own_tools = name_own_tools(body.get("tools"))
+    return Source("messages", body, body["messages"], messages, tools, native, own_tools, violations=tuple(foreign))
 
 
 def _name_params(names: Mapping[str, str]) -> dict[str, str]:
