@@ -5,8 +5,7 @@ It is a plain ASGI callable: FastAPI's work around an endpoint costs more than e
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
@@ -14,173 +13,65 @@ from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
-from app.access import Caller
 from app.api.asgi import (
     LARGE_BYTES,
-    ClientDisconnected,
-    Receive,
     Scope,
     call_in_thread,
     has_few_values,
     is_large,
-    read_body,
-    send_error,
-    take_body,
     wait_for_parse_memory,
 )
 from app.api.context import AppContext
-from app.api.end_users import name_user
+from app.api.context_edits import edit_if_asked
 from app.api.guarding import admit, admit_unguarded, begin_guarding
+from app.api.model_rights import apply_rights, find_route
 from app.api.open_replies import PendingReply
+from app.api.own_bodies import check_translation, choose_own
+from app.api.recorded_endpoint import RecordedEndpoint
 from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyResponse
-from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
+from app.api.request_in_progress import RequestInProgress
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, Found, Join, Mode, New, make_cache_policy
 from app.chat.admitted import Admitted, mark_admitted
-from app.chat.context_edits import AppliedEdit, Compact
+from app.chat.context_edits import Compact
 from app.chat.messages import ChatRequest
-from app.chat.stream import Attempt, AttemptLog, Origin, Reply
+from app.chat.stream import Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
-from app.endpoints.kinds import CHAT, ModelEndpoint, describe_served
 from app.errors import (
     CacheMiss,
-    Internal,
     InvalidInput,
     ParleyError,
-    UnknownModel,
     UpstreamFailed,
     Violation,
-    WrongEndpoint,
 )
 from app.formats import FORMATS
 from app.formats.agent_models import CLAUDE_ID
-from app.formats.base import ReplyInfo, WriteError, choose_status
+from app.formats.base import ReplyInfo, WriteError
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import limit_warnings
 from app.formats.request_memory import CallerMemory
 from app.formats.sessions import find_session, hash_session
-from app.gateway import Gateway, ReplyOptions, new_reply_id, refuse_foreign, with_own_urls
+from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter, Reservation
 from app.observe.logs import log_late_failure
-from app.observe.request_record import RequestRecord
 from app.observe.trace_context import RequestTrace
 from app.params import find_max_tokens
-from app.routing import Deployment, ModelRoute, PreparedRequest
+from app.routing import ModelRoute, PreparedRequest
 from app.routing.reply_bound import find_most_reply_tokens
 from app.runtime.memory_budget import Lease
-from app.steps.context_edits import apply_edits, explain_unapplied
 from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, Wanted, describe_context
 from app.steps.media import MediaRequest
 from app.steps.output_check import has_new_schema, prepare_check
-from app.steps.pipeline import has_media, passes_reply
-from app.upstream.api import find_api
-from app.upstream.body_rights import make_body_check
-from app.upstream.causes import describe_fault
-from app.usage.tags import TAGS_HEADER, read_tags
+from app.steps.pipeline import has_media
 
 if TYPE_CHECKING:
     from app.api.descriptions import MediaDescriber
     from app.api.model_calls import TurnOpening
     from app.api.route_choice import ChosenRoute
-    from app.guards import RequestGuard
-    from app.observe.request_log.capture import RequestCapture
-    from app.observe.request_log.log import RequestLog
 
 CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
 _CACHE_HEADERS = frozenset((b"cache-control", CACHE_HEADER))
-
-
-class RequestInProgress:
-    """One request, from its head to the end of its reply."""
-
-    __slots__ = (
-        "attempts",
-        "caller",
-        "guard",
-        "id",
-        "in_background",
-        "is_large",
-        "lease",
-        "live",
-        "named_model",
-        "offered_writer",
-        "receive",
-        "record",
-        "scope",
-        "send",
-        "writer",
-    )
-
-    def __init__(self, context: AppContext, scope: Scope, receive: Receive, send: Send, endpoint: str) -> None:
-        """`endpoint` is its name in the logs."""
-        state = scope["state"]
-        self.scope = scope
-        self.receive = receive
-        self.send = send
-        self.id: str = state["request_id"]
-        self.caller: Caller = state["caller"]
-        self.live = context.live
-        """The configuration with which the request goes on, even after a reload."""
-        self.offered_writer: OfferedWriter | None = state["writer"]
-        self.writer: ResponseWriter = self.offered_writer or SendQueue(send)
-        self.lease = context.budget.lease()
-        """The memory of the request."""
-        self.is_large = False
-        """The body, or what is stored for it, is so large that it is parsed and prepared in another thread."""
-        self.named_model = ""
-        """The model that a reply names, if that is not the one which answers: the name that the client sent for a
-        virtual model."""
-        self.guard: RequestGuard | None = None
-        """None if no guard looks at the request and its reply."""
-        self.in_background = False
-        """The reply goes on without the client, and the request is reported at its end."""
-        team = self.caller.team
-        self.record = RequestRecord(
-            self.id, endpoint, self.caller.name, "" if team is None else team.name, trace=context.begin_trace(scope)
-        )
-        if "transport" in state:
-            self.record.transport = state["transport"]
-        if self.caller.user:
-            self.record.record_user(self.caller.user)
-        self.attempts = AttemptLog(self.record.trace)
-
-    def begin_capture(self, log: "RequestLog", *, bodies: bool) -> None:
-        """Capture the request for the log; without `bodies`, only its figures."""
-        scope, caller = self.scope, self.caller
-        control = scope["state"]["headers"].get(b"cache-control", b"")
-        bodies = bodies and b"no-store" not in control.lower()
-        capture = log.begin(caller.name, caller.identity, scope["path"], scope["headers"], bodies=bodies)
-        if capture is not None:
-            self.record.capture = self.attempts.recorder = capture
-            self.writer = self.record_writes(self.writer)
-
-    def record_writes(self, writer: ResponseWriter) -> ResponseWriter:
-        """Return the writer, or one that also gives what is written to the request log."""
-        capture = self.record.capture
-        if capture is None:
-            return writer
-        from app.api.recorded_response import RecordedWriter
-
-        return RecordedWriter(writer, capture.reply)
-
-    def name_user(self, user: Any, metadata: Any) -> None:
-        """Set the end user whom the body names, if the caller names its users there: by its field `user`, or its
-        metadata."""
-        rules = self.caller.users
-        if rules is None:
-            return
-        self.caller = name_user(self.scope, user, metadata)
-        self.record.record_user(self.caller.user or "")
-        if rules.hash_name is not None and rules.source.place == "metadata":
-            self.record.replace_metadata(rules.source.name, self.caller.user or "")
-
-    def read_tags(self, metadata: Mapping[str, str] | None) -> tuple[str, ...]:
-        """Record the tags of the request. Returns warnings about those that do not count."""
-        tags, warnings = read_tags(self.scope["state"]["headers"].get(TAGS_HEADER), metadata)
-        if tags:
-            self.record.record_tags(tags)
-        return tuple(warnings)
 
 
 def _with_session(parsed: ParsedRequest, request: RequestInProgress, caller: str) -> ParsedRequest:
@@ -190,86 +81,6 @@ def _with_session(parsed: ParsedRequest, request: RequestInProgress, caller: str
     if not session:
         return parsed
     return replace(parsed, request=replace(conversation, session=hash_session(caller, session)))
-
-
-_PASSED_HEADERS = (b"anthropic-beta", b"anthropic-version")
-"""Headers that belong to a client's own body."""
-
-
-def read_passed_headers(scope: Scope) -> tuple[tuple[bytes, bytes], ...]:
-    """Return the headers of a request that belong to the client's own body."""
-    given = scope["state"]["headers"]
-    return tuple([(name, given[name]) for name in _PASSED_HEADERS if name in given])
-
-
-def _choose_own(
-    parsed: ParsedRequest, request: RequestInProgress, route: ModelRoute, *, has_tools: bool, translates: bool
-) -> tuple[ParsedRequest, bool]:
-    """Return the request as it is served, with its source only if a server of the model is sent what nothing changed of
-    it, and whether each server of the model is. `translates`: none may be, because guards change what is sent.
-
-    Raises ParleyError if none speaks its API, and the gateway cannot read the body.
-    """
-    conversation = parsed.request
-    speaking = [one for one in route.deployments if _takes_own(one, conversation)]
-    if not speaking or translates or (has_tools and conversation.server_tools is not None):
-        _check_translation(conversation, route)
-        return replace(parsed, request=replace(conversation, source=None, passed=None)), False
-    conversation = with_own_urls(replace(conversation, server_tools=None), read_passed_headers(request.scope))
-    if conversation.source is not None:
-        conversation = replace(conversation, source=replace(conversation.source, warnings=parsed.warnings))
-    is_whole = len(speaking) == len(route.deployments)
-    passes = [conversation.passed is not None or passes_reply(conversation, one.profile) for one in speaking]
-    options = replace(parsed.options, passed=any(passes))
-    warnings = () if is_whole else parsed.warnings  # they are about what a translation loses
-    return replace(parsed, request=conversation, warnings=warnings, options=options), is_whole
-
-
-def _check_translation(conversation: ChatRequest, route: ModelRoute) -> None:
-    """Raises ParleyError if a request cannot be translated for servers that do not speak its API."""
-    if isinstance(conversation.refusal, ParleyError):
-        raise conversation.refusal
-    check = make_body_check(conversation, route.model, has_price=route.price is not None)
-    if check is not None:
-        check.check_choices(find_api(route.deployments[0].target.api))
-    refuse_foreign(conversation.source)
-
-
-def _takes_own(deployment: Deployment, conversation: ChatRequest) -> bool:
-    passed = conversation.passed
-    return deployment.takes_source(conversation.source) or (passed is not None and deployment.takes_body_of(passed.api))
-
-
-def _edit_context(parsed: ParsedRequest, route: ModelRoute) -> tuple[ParsedRequest, Compact | None]:
-    """Return the request without what it wants cleared, unless its servers clear it themselves, and the edit for which
-    it must be summarized."""
-    if edits_itself(parsed.request, route):
-        return replace(parsed, options=replace(parsed.options, applied_edits=None)), None
-    conversation, applied, compact = edit_context(parsed.request)
-    warnings = (*parsed.warnings, *explain_unapplied(parsed.request, applied))
-    tokens = estimate_prompt_tokens(conversation) if applied and parsed.options.input_tokens else None
-    options = replace(parsed.options, applied_edits=applied)
-    if tokens is not None:
-        options = replace(options, input_tokens=tokens)
-    if compact is not None:
-        options = replace(options, passed=False)  # the block of the summary is the gateway's
-    return replace(parsed, request=conversation, options=options, warnings=warnings), compact
-
-
-def edits_itself(conversation: ChatRequest, route: ModelRoute) -> bool:
-    """Whether each server of the model knows what to clear of the conversation."""
-    return all(one.profile.takes == "all" and _takes_own(one, conversation) for one in route.deployments)
-
-
-def edit_context(conversation: ChatRequest) -> tuple[ChatRequest, tuple[AppliedEdit, ...], Compact | None]:
-    """Return the conversation without what it wants cleared, what that is, and the edit for which it must be
-    summarized. No server is asked to clear it again."""
-    conversation, applied, compact = apply_edits(conversation)
-    source = conversation.source
-    if source is not None:
-        body = {name: value for name, value in source.body.items() if name != "context_management"}
-        conversation = replace(conversation, source=replace(source, body=body))
-    return replace(conversation, edits=()), applied, compact
 
 
 def _find_passed(gateway: Gateway, request: RequestInProgress, rejected: "RejectedRequest") -> Any:
@@ -300,70 +111,6 @@ class UnpreparedReply(Struct, frozen=True):
 
 FindStored: TypeAlias = Callable[[Scope, Lease, UnresolvedRequest[Any]], Awaitable[StoredItems]]
 """Looks up what a request refers to. Raises ParleyError."""
-
-
-class RecordedEndpoint(ABC):
-    """A plain ASGI callable whose requests are recorded: for the log, metrics, traces, limits and usage."""
-
-    _records_bodies = True
-    """Whether the request log keeps more than figures."""
-
-    def __init__(self, context: AppContext, name: str, write_error: WriteError | None = None) -> None:
-        """`name` is the endpoint's name in the logs. `write_error` writes errors that occur before the request's own
-        format is known; None: that of the path."""
-        self._context = context
-        self._name = name
-        self._write_error = write_error
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        context = self._context
-        request = RequestInProgress(context, scope, receive, send, self._name)
-        record = request.record
-        if context.request_log is not None:
-            request.begin_capture(context.request_log, bodies=self._records_bodies)
-        scope["state"]["recorded"] = True
-        try:
-            try:
-                rejected = await self._serve(request)
-            except ParleyError as error:
-                rejected = RejectedRequest(error, None)
-            if rejected is not None:
-                write_error = rejected.write_error or self._write_error
-                if write_error is None:
-                    write_error = context.live.rules.find_error_writer(scope)
-                status, failure = choose_status(write_error, rejected.error), self._find_failure((), rejected.error)
-                record.record_rejection(rejected.error, status, failure)
-                if record.capture is not None:
-                    send = _record_sent(send, record.capture)
-                await send_error(send, rejected.error, request.id, write_error)
-        except ClientDisconnected:
-            record.record_disconnect()
-        except Exception:
-            record.record_rejection(Internal("the gateway failed"), Internal.status, None)
-            raise
-        finally:
-            if not request.in_background:
-                context.finish_request(record)
-
-    @abstractmethod
-    async def _serve(self, request: RequestInProgress) -> RejectedRequest | None:
-        """Send the reply, or return the error that rejects the request. Raises ParleyError."""
-
-    def _find_failure(self, attempts: Sequence[Attempt], error: ParleyError | None) -> Attempt | None:
-        """Return the failure of a model server that an operator should know of, even if another one answered in the
-        end."""
-        fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
-        failed = [attempt for attempt in attempts if attempt.cause]
-        if fault is not None and fault.upstream is not None:
-            address = self._context.registry.addresses().get(fault.upstream, "")
-            return Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault))
-        return failed[-1] if failed and (error is None or fault is not None) else None
-
-
-def _record_sent(send: Send, capture: "RequestCapture") -> Send:
-    from app.api.recorded_response import record_sent  # most gateways have no request log
-
-    return record_sent(send, capture)
 
 
 class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
@@ -407,10 +154,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         context, live, scope = self._context, request.live, request.scope
         server = live.settings.server
         with request.lease as lease:
-            raw: bytes | bytearray | None = take_body(scope, request.offered_writer, server.max_body_bytes, lease)
-            if raw is None:
-                raw = await read_body(scope, request.receive, server.max_body_bytes, server.body_seconds, lease)
-            request.record.record_body()
+            raw = await request.read_body()
             if request.record.capture is not None:
                 request.record.capture.request.record_whole(raw)
             with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
@@ -548,12 +292,12 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             guard.check_readable(parsed.request)
         if parsed.request.source is not None or parsed.request.passed is not None:
             translates = guard is not None and guard.must_translate
-            parsed, passes = _choose_own(
+            parsed, passes = choose_own(
                 parsed, request, route, has_tools=context.tools is not None, translates=translates
             )
         compact = None
         if parsed.options.applied_edits is not None:
-            parsed, compact = _edit_context(parsed, route)
+            parsed, compact = edit_if_asked(parsed, route)
         info = ReplyInfo(
             reply_id,
             request.id,
@@ -657,7 +401,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             conversation = await describer.describe(conversation, response)
         admitted = admit_unguarded(conversation) if guard is None else await admit(request, guard, conversation)
         if admitted.source is None and conversation.source is not None:
-            _check_translation(conversation, route)
+            check_translation(conversation, route)
             response.set_info(replace(response.info, options=replace(response.info.options, passed=False)))
         kept, passes = self._context.reasoning, admitted.source is not None or admitted.passed is not None
         if kept is not None and not passes and kept.find_wanted(route) != NOTHING_WANTED:
@@ -834,47 +578,6 @@ def checks_new_schema(route: ModelRoute, request: ChatRequest) -> bool:
     """Whether a schema must be read before the reply can be checked at once."""
     checks = any(deployment.profile.check_output != "off" for deployment in route.deployments)
     return bool(request.params) and checks and has_new_schema(request)
-
-
-def find_route(gateway: Gateway, model: str, caller: Caller, endpoint: ModelEndpoint | None = CHAT) -> ModelRoute:
-    """Return the route of a model for an endpoint; None is one that all models serve. Raises Forbidden for a model that
-    the caller may not use, whether or not it exists, UnknownModel, and WrongEndpoint."""
-    caller.check_endpoint(endpoint)
-    route = _find_allowed(gateway, model, caller)
-    check_endpoint(route, endpoint)
-    return route
-
-
-def check_endpoint(route: ModelRoute, endpoint: ModelEndpoint | None) -> None:
-    """Raises WrongEndpoint if the model does not serve it."""
-    if endpoint is not None and endpoint not in route.endpoints:
-        raise WrongEndpoint(
-            f"the model {route.model!r} serves {describe_served(route.endpoints)}, not {endpoint}", "model"
-        )
-
-
-def _find_allowed(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
-    try:
-        route = gateway.route(model)
-    except UnknownModel:
-        caller.check_model(model)
-        raise
-    if caller.models is not None:
-        caller.check_model(gateway.read_id(model), route.model)
-        if caller.own_fallbacks and route.has_fallbacks:
-            return route.with_fallbacks(lambda name: caller.may_use(name, gateway.find_name(name)))
-    return route
-
-
-def apply_rights(request: ChatRequest, caller: Caller) -> ChatRequest:
-    """Return a request with what its caller may choose at a model server. Raises Forbidden for a model with which the
-    caller may not have files searched."""
-    rights = caller.rights
-    if rights is None:
-        return request
-    if request.passages is not None and request.passages.embedding_model is not None:
-        caller.check_embedding_model(request.passages.embedding_model)
-    return replace(request, rights=rights)
 
 
 async def reserve_limits(

@@ -13,11 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.api.asgi import call_in_thread
-from app.api.chat import ChatEndpoint, RequestInProgress
+from app.api.chat import ChatEndpoint
 from app.api.context import AppContext
-from app.api.model_calls import ReplyOfCalls
+from app.api.model_calls import TICK_SECONDS, ReplyOfCalls, TurnReply
 from app.api.open_replies import PendingReply
 from app.api.reply_response import ReplyResponse
+from app.api.request_in_progress import RequestInProgress
 from app.chat.events import End, Event, Failed, Fault, Finish, OutputOutcome, is_end
 from app.chat.messages import ChatRequest
 from app.chat.stream import Receiver, Reply
@@ -34,7 +35,6 @@ from app.tool_loop.loop import OpenedTurn
 from app.tool_loop.usage import read_usage, sum_usage
 from app.upstream.faults import make_fault
 
-_TICK_SECONDS = 0.5
 _MAX_TOLD_CHARACTERS = 16 * 1024
 """How much of an invalid text the error has."""
 
@@ -232,22 +232,20 @@ class _EndChange(Struct, frozen=True):
         return [*events[:-1], replace(end, usage=usage, output=outcome, warnings=warnings)]
 
 
-class _HeldReply:
+class _HeldReply(TurnReply):
     """A call to the model whose events are held back until it is known whether they are checked, and then given to its
-    reader. It is the receiver of the call, and a `Reply`."""
+    reader. It is the receiver of the call."""
 
     def __init__(self, turn: OpenedTurn, demand: Demand) -> None:
-        self._turn = turn
+        super().__init__(turn)
         self._demand = demand
         self.exempt = False
         """It need not obey the demand."""
         self._batches: list[list[Event]] = []
         self._receiver: Receiver | None = None
         self._crash: Exception | None = None
-        self._closed = False
         self._change = _EndChange()
         self.cached = turn.cached
-        self.fallback_model = turn.reply.fallback_model
         self.known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done at the end, and at the first event that exempts the reply from the check."""
         turn.reply.start(self)
@@ -311,26 +309,11 @@ class _HeldReply:
         if self._crash is not None:
             receiver.on_crash(self._crash)
 
-    def pause(self) -> None:
-        self._turn.reply.pause()
-
-    def resume(self) -> None:
-        self._turn.reply.resume()
-
-    def tick(self, now: float) -> None:
-        self._turn.reply.tick(now)
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._turn.reply.close()
-            self._turn.on_end()
-
 
 async def _wait_until_known(held: _HeldReply) -> None:
     """Wait until it is known whether a reply is checked, and check its timeouts meanwhile."""
     loop = asyncio.get_running_loop()
     while not held.known.done():
-        await asyncio.wait([held.known], timeout=_TICK_SECONDS)
+        await asyncio.wait([held.known], timeout=TICK_SECONDS)
         held.tick(loop.time())
     held.known.result()

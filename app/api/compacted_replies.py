@@ -5,7 +5,6 @@ user. The summary is in the reply, before everything else: the client sends it w
 what was before it.
 """
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -13,12 +12,15 @@ from typing import Any
 from msgspec.structs import replace
 from typing_extensions import override
 
-from app.api.chat import ChatEndpoint, RequestInProgress
+from app.api.chat import ChatEndpoint
 from app.api.checked_replies import CheckedCalls
 from app.api.context import AppContext
-from app.api.model_calls import TurnLimits
+from app.api.model_calls import TICK_SECONDS, TurnLimits, TurnReply
 from app.api.open_replies import PendingReply
 from app.api.reply_response import ReplyResponse
+from app.api.request_in_progress import RequestInProgress
+from app.calls.known_reply import KnownReply
+from app.calls.read_reply import read_reply
 from app.chat.context_edits import COMPACTION, Compact
 from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Finish, TextDelta, is_end
 from app.chat.messages import ChatRequest, Message, Text
@@ -35,7 +37,6 @@ from app.steps.output_demands import find_demand
 from app.tool_loop.loop import OpenedTurn
 from app.tool_loop.usage import read_usage, sum_usage
 
-_TICK_SECONDS = 0.5
 Json = dict[str, Any]
 
 
@@ -66,7 +67,7 @@ class _CompactedCalls(CheckedCalls):
             return _CompactedReply(await self._open_reply(conversation), [], () if usage is None else (usage,))
         summary: list[Event] = [Extra({COMPACTION: text}, NEXT_MESSAGE)]
         if edit.pauses:
-            return _PausedReply([*summary, Finish("stop", _list_iterations([used]), COMPACTION)])
+            return KnownReply([*summary, Finish("stop", _list_iterations([used]), COMPACTION)])
         system, last = split_last_message(conversation.messages)
         messages = (*system, make_summary(text, edit.path), *last)
         shorter = replace(conversation, messages=messages, source=None, known=None)
@@ -89,16 +90,18 @@ class _CompactedCalls(CheckedCalls):
             known=None,
         )
         turn = await self.open_turn(asked, 0)
-        summary = _Summary(turn)
         try:
-            end = await summary.wait()
+            batches = await read_reply(turn.reply, tick_seconds=TICK_SECONDS)
         finally:
-            turn.reply.close()
             turn.on_end()
+        events = WholeSummary().feed([event for events in batches for event in events])
+        end = events[-1]
         if isinstance(end, Failed):
             raise UpstreamFailed(end.fault)
+        assert isinstance(end, Finish)
+        text = "".join(event.text for event in events if type(event) is TextDelta).strip()
         usage = read_usage(end)
-        return summary.text, as_free(usage) if turn.free else usage
+        return text, as_free(usage) if turn.free else usage
 
     async def _open_reply(self, conversation: ChatRequest) -> OpenedTurn:
         demand = find_demand(conversation) if self._route.enforces_output else None
@@ -108,74 +111,14 @@ class _CompactedCalls(CheckedCalls):
         return await self.open_turn(conversation, 1)
 
 
-class _Summary:
-    """The receiver of the call for the summary. It fails unless the model writes a whole one."""
-
-    def __init__(self, turn: OpenedTurn) -> None:
-        self._turn = turn
-        self._stage = WholeSummary()
-        self._texts: list[str] = []
-        self._end: asyncio.Future[Finish | Failed] = asyncio.get_running_loop().create_future()
-
-    @property
-    def text(self) -> str:
-        return "".join(self._texts).strip()
-
-    async def wait(self) -> Finish | Failed:
-        """Return the end of the call, and check its timeouts meanwhile."""
-        self._turn.reply.start(self)
-        loop = asyncio.get_running_loop()
-        while not self._end.done():
-            await asyncio.wait([self._end], timeout=_TICK_SECONDS)
-            self._turn.reply.tick(loop.time())
-        return self._end.result()
-
-    def on_events(self, events: list[Event]) -> None:
-        events = self._stage.feed(events)
-        self._texts += [event.text for event in events if type(event) is TextDelta]
-        end = events[-1] if events else None
-        if isinstance(end, Finish | Failed) and not self._end.done():
-            self._end.set_result(end)
-
-    def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        for events in batches:
-            self.on_events(events)
-
-    def on_crash(self, error: Exception) -> None:
-        if not self._end.done():
-            self._end.set_exception(error)
-
-
-class _PausedReply:
-    """A reply that ends behind the summary."""
-
-    fallback_model: str | None = None
-
-    def __init__(self, events: list[Event]) -> None:
-        self._events = events
-
-    def start(self, receiver: Receiver) -> None:
-        receiver.on_events(self._events)
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
-
-    def tick(self, now: float) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _CompactedReply:
+class _CompactedReply(TurnReply):
     """A call to the model, behind what comes first. Its usage is that of all calls."""
 
     def __init__(self, turn: OpenedTurn, first: list[Event], usages: Sequence[Json]) -> None:
-        self._turn = turn
+        super().__init__(turn)
         self._first = first
         self._usages = usages
-        self._closed = False
         self._receiver: Receiver | None = None
-        self.fallback_model = turn.reply.fallback_model
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -204,21 +147,6 @@ class _CompactedReply:
         assert isinstance(end, Failed)
         known = [*self._usages, *([] if end.fault.usage is None else [end.fault.usage])]
         return [*events[:-1], Failed(replace(end.fault, usage=sum_usage(known)))]
-
-    def pause(self) -> None:
-        self._turn.reply.pause()
-
-    def resume(self) -> None:
-        self._turn.reply.resume()
-
-    def tick(self, now: float) -> None:
-        self._turn.reply.tick(now)
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._turn.reply.close()
-            self._turn.on_end()
 
 
 def _list_iterations(usages: Sequence[Json]) -> Json | None:

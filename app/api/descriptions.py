@@ -14,12 +14,14 @@ import msgspec
 from msgspec import Struct
 
 from app.api.asgi import call_in_thread
-from app.api.chat import RequestInProgress, reserve_limits
+from app.api.chat import reserve_limits
 from app.api.context import AppContext
 from app.api.guarding import admit_unguarded
+from app.api.request_in_progress import RequestInProgress
 from app.cache.policy import CachePolicy
+from app.calls.read_reply import read_reply
 from app.chat.accumulator import MessageAccumulator
-from app.chat.events import Event, Failed, Finish
+from app.chat.events import Failed, Finish
 from app.chat.messages import CallerRights, ChatRequest, Media, Message, Text
 from app.chat.stream import AttemptLog, Origin, Reply
 from app.config.tables.attachments import MediaDescriptions
@@ -240,49 +242,24 @@ class _Outcome:
         self.send_seconds: float | None = None
 
 
-class _Collector:
-    """The receiver of a reply of which only the text is wanted."""
-
-    def __init__(self) -> None:
-        self.done: asyncio.Future[Finish | Failed] = asyncio.get_running_loop().create_future()
-        self._messages = MessageAccumulator()
-
-    @property
-    def text(self) -> str:
-        return "\n\n".join(one.text for one in self._messages.messages if one.kind == "content" and not one.refusal)
-
-    def on_events(self, events: list[Event]) -> None:
-        self._messages.feed(events)
-        last = events[-1] if events else None
-        if isinstance(last, Finish | Failed) and not self.done.done():
-            self.done.set_result(last)
-
-    def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        for events in batches:
-            self.on_events(events)
-
-    def on_crash(self, error: Exception) -> None:
-        if not self.done.done():
-            self.done.set_exception(error)
-
-
 async def _read(reply: Reply, outcome: _Outcome) -> str:
     """Return the text of a whole reply. Raises UpstreamFailed, and Internal for a defect."""
-    collector = _Collector()
     try:
-        reply.start(collector)
-        end = await collector.done
+        batches = await read_reply(reply)
     except ParleyError:
         raise
     except Exception as error:
         log.exception("defect while a medium was described")
         raise Internal("the gateway failed while the medium was described") from error
-    finally:
-        reply.close()
+    end = batches[-1][-1]
     if isinstance(end, Failed):
         raise UpstreamFailed(end.fault)
+    assert isinstance(end, Finish)
     outcome.outcome = end
-    return collector.text
+    accumulator = MessageAccumulator()
+    for events in batches:
+        accumulator.feed(events)
+    return "\n\n".join(one.text for one in accumulator.messages if one.kind == "content" and not one.refusal)
 
 
 def _find_task(conversation: ChatRequest) -> str:

@@ -8,10 +8,10 @@ from typing_extensions import override
 
 from app.api.answer_response import AnswerResponse
 from app.api.asgi import wait_for_parse_memory
-from app.api.chat import RequestInProgress
 from app.api.context import AppContext
 from app.api.gemini_embeddings_response import EmbeddingsResponse
 from app.api.passing import PassingEndpoint
+from app.api.request_in_progress import RequestInProgress
 from app.endpoints.body import EndpointBody, read_fields
 from app.endpoints.kinds import ENDPOINTS
 from app.formats.base import ReplyInfo

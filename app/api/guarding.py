@@ -18,7 +18,7 @@ from app.observe.trace_context import PassedTrace, RequestTrace, new_span_id
 from app.routing import ModelRoute
 
 if TYPE_CHECKING:
-    from app.api.chat import RequestInProgress
+    from app.api.request_in_progress import RequestInProgress
     from app.guards import Guards, RequestGuard
 
 GUARDS_HEADER = b"x-parley-guards"

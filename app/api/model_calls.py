@@ -1,20 +1,22 @@
 """Replies of several calls to a model: how each call is opened and limited."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
-from app.api.chat import ChatEndpoint, RequestInProgress, reserve_limits
+from app.api.chat import ChatEndpoint, reserve_limits
 from app.api.context import AppContext
 from app.api.guarding import admit, admit_unguarded
 from app.api.reply_response import ReplyResponse
+from app.api.request_in_progress import RequestInProgress
 from app.cache import CacheRequest, InFlightCall, ReplaySource
 from app.cache.policy import OFF
 from app.chat.admitted import Admitted
 from app.chat.messages import ChatRequest
-from app.chat.stream import AttemptLog, Origin, Reply
+from app.chat.stream import AttemptLog, Origin, Receiver, Reply
 from app.chat.token_usage import CallUsage
 from app.gateway import ReplyOptions
 from app.limits import Limiter
@@ -22,6 +24,9 @@ from app.limits.limiter import Reservation
 from app.routing import ModelRoute
 from app.steps.pipeline import has_media
 from app.tool_loop.loop import OpenedTurn
+
+TICK_SECONDS = 0.5
+"""How often the timeouts of a call are checked while no response does it."""
 
 
 class TurnOpening:
@@ -157,6 +162,33 @@ class ReplyOfCalls:
         if number:
             reservation = await reserve_limits(limiter, request, route, conversation)
         return TurnLimits(limiter, reservation, request.attempts) if isinstance(reservation, Reservation) else None
+
+
+class TurnReply(ABC):
+    """A reply that is one call to the model, whose events reach its receiver changed."""
+
+    def __init__(self, turn: OpenedTurn) -> None:
+        self._turn = turn
+        self._closed = False
+        self.fallback_model = turn.reply.fallback_model
+
+    @abstractmethod
+    def start(self, receiver: Receiver) -> None: ...
+
+    def pause(self) -> None:
+        self._turn.reply.pause()
+
+    def resume(self) -> None:
+        self._turn.reply.resume()
+
+    def tick(self, now: float) -> None:
+        self._turn.reply.tick(now)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._turn.reply.close()
+            self._turn.on_end()
 
 
 def _do_nothing() -> None: ...

@@ -11,12 +11,13 @@ from typing_extensions import override
 
 from app.access import Caller
 from app.api.answer_response import AnswerResponse
-from app.api.asgi import read_body, take_body
-from app.api.chat import RecordedEndpoint, RequestInProgress, check_endpoint, find_route
 from app.api.context import AppContext
 from app.api.endpoint_errors import ENDPOINT_ERRORS
 from app.api.guarding import admit_fields, begin_passing
+from app.api.model_rights import check_endpoint, find_route
 from app.api.origins import is_form
+from app.api.recorded_endpoint import RecordedEndpoint
+from app.api.request_in_progress import RequestInProgress
 from app.api.router import AsgiRoute
 from app.api.spool import Spool
 from app.api.uploads import UploadLimits, read_upload
@@ -45,15 +46,12 @@ class PassingEndpoint(RecordedEndpoint):
 
     @override
     async def _serve(self, request: RequestInProgress) -> RejectedRequest | None:
-        context, server, scope = self._context, request.live.settings.server, request.scope
+        context, scope = self._context, request.scope
         if is_form(scope["path"], scope["state"]["headers"].get(b"content-type")):
             await self._serve_form(request)
             return None
-        with request.lease as lease:
-            raw: bytes | bytearray | None = take_body(scope, request.offered_writer, server.max_body_bytes, lease)
-            if raw is None:
-                raw = await read_body(scope, request.receive, server.max_body_bytes, server.body_seconds, lease)
-            request.record.record_body()
+        with request.lease:
+            raw = await request.read_body()
             with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
                 body = await self._read_body(raw, request)
                 del raw

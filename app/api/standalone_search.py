@@ -14,9 +14,11 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import override
 
-from app.api.asgi import read_body, send_json, take_body
-from app.api.chat import RecordedEndpoint, RequestInProgress, find_route
+from app.api.asgi import send_json
 from app.api.context import AppContext
+from app.api.model_rights import find_route
+from app.api.recorded_endpoint import RecordedEndpoint
+from app.api.request_in_progress import RequestInProgress
 from app.chat.hosted_tools import HostedAsk
 from app.chat.messages import Text
 from app.chat.server_tools import ToolAnswer
@@ -104,14 +106,11 @@ class SearchEndpoint(RecordedEndpoint):
 
     @override
     async def _serve(self, request: RequestInProgress) -> RejectedRequest | None:
-        context, server, scope = self._context, request.live.settings.server, request.scope
+        context, scope = self._context, request.scope
         if context.tools is None or request.live.settings.hosted_tools.web_search is None:
             raise NotFound(_NOT_CONFIGURED)
-        with request.lease as lease:
-            raw: bytes | bytearray | None = take_body(scope, request.offered_writer, server.max_body_bytes, lease)
-            if raw is None:
-                raw = await read_body(scope, request.receive, server.max_body_bytes, server.body_seconds, lease)
-            request.record.record_body()
+        with request.lease:
+            raw = await request.read_body()
             with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
                 body = parse_search_body(raw)
                 del raw

@@ -19,10 +19,13 @@ from app.api.asgi import (
     send_json,
     wait_for_parse_memory,
 )
-from app.api.chat import FindStored, apply_rights, edit_context, edits_itself, find_route, read_passed_headers
+from app.api.chat import FindStored
 from app.api.context import AppContext
+from app.api.context_edits import edit_context, edits_itself
 from app.api.end_users import name_user
 from app.api.guarding import admit_locally, admit_unguarded, begin_counting
+from app.api.model_rights import apply_rights, find_route
+from app.api.own_bodies import read_passed_headers
 from app.api.response_writer import Send
 from app.chat.messages import ChatRequest, Tool
 from app.chat.server_tools import ToolSession

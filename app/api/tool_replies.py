@@ -12,13 +12,14 @@ from typing import Any
 from msgspec.structs import replace
 from typing_extensions import override
 
-from app.api.chat import ChatEndpoint, RequestInProgress
+from app.api.chat import ChatEndpoint
 from app.api.checked_replies import CheckedCalls
 from app.api.context import AppContext
 from app.api.guarded_tools import GuardedSession
 from app.api.hosted_tools import add_hosted, list_prices
 from app.api.open_replies import PendingReply
 from app.api.reply_response import ReplyResponse
+from app.api.request_in_progress import RequestInProgress
 from app.chat.hosted_tools import HostedKind
 from app.chat.messages import ChatRequest, Text
 from app.chat.server_tools import ServerToolsSummary, ToolAnswer, ToolCallSummary, ToolServers, ToolSession

@@ -27,13 +27,23 @@ class _Collector:
             self.ended.set_exception(error)
 
 
-async def read_reply(reply: Reply) -> list[list[Event]]:
-    """Return all batches of a reply once it has ended, and close it. Raises what ended it, if that is a defect of the
+async def read_reply(reply: Reply, *, tick_seconds: float | None = None) -> list[list[Event]]:
+    """Return all batches of a reply once it has ended, and close it. Its timeouts are checked every `tick_seconds`;
+    None: it checks them itself, or the caller limits the time. Raises what ended it, if that is a defect of the
     gateway."""
     collector = _Collector()
     try:
         reply.start(collector)
+        if tick_seconds is not None:
+            await _wait_and_tick(reply, collector.ended, tick_seconds)
         await collector.ended
     finally:
         reply.close()
     return collector.batches
+
+
+async def _wait_and_tick(reply: Reply, ended: asyncio.Future[None], seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    while not ended.done():
+        await asyncio.wait([ended], timeout=seconds)
+        reply.tick(loop.time())

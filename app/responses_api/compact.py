@@ -6,12 +6,15 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from app.api.chat import ChatEndpoint, RequestInProgress, read_passed_headers
+from app.api.chat import ChatEndpoint
 from app.api.context import AppContext
 from app.api.guarding import admit_unguarded
 from app.api.open_replies import PendingReply
+from app.api.own_bodies import read_passed_headers
+from app.api.request_in_progress import RequestInProgress
+from app.calls.known_reply import KnownReply
 from app.chat.events import Finish, Passed
-from app.chat.stream import Receiver, Reply
+from app.chat.stream import Reply
 from app.formats.request_limits import RequestLimits
 from app.formats.request_memory import CallerMemory
 from app.formats.responses.body import ResponsesRequest
@@ -20,31 +23,11 @@ from app.routing import ModelRoute
 from app.upstream.reply.usage import normalize_usage
 
 
-class _ServerCompaction:
-    """The answer of a server, as a reply."""
-
-    fallback_model: str | None = None
-
-    def __init__(self, body: dict[str, Any]) -> None:
-        self._body = body
-
-    def start(self, receiver: Receiver) -> None:
-        usage = self._body.get("usage")
-        data = msgspec.json.encode(self._body).decode()
-        end = Finish("stop", normalize_usage(usage if isinstance(usage, dict) else None))
-        receiver.on_events([Passed("response.compaction", data), end])
-
-    def pause(self) -> None:
-        pass
-
-    def resume(self) -> None:
-        pass
-
-    def tick(self, now: float) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+def _make_reply(body: dict[str, Any]) -> Reply:
+    """Return the answer of a server as a reply."""
+    usage = body.get("usage")
+    end = Finish("stop", normalize_usage(usage if isinstance(usage, dict) else None))
+    return KnownReply([Passed("response.compaction", msgspec.json.encode(body).decode()), end])
 
 
 class Compactions:
@@ -87,4 +70,4 @@ class Compactions:
         finally:
             if not opened:
                 summary.close()
-        return _ServerCompaction(answer) if answer is not None else await summary
+        return _make_reply(answer) if answer is not None else await summary

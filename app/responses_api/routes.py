@@ -14,10 +14,11 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from typing_extensions import override
 
 from app.api.asgi import Scope, send_json
-from app.api.chat import ChatEndpoint, FindStored, RequestInProgress
+from app.api.chat import ChatEndpoint, FindStored
 from app.api.context import AppContext
 from app.api.open_replies import PendingReply
 from app.api.reply_response import STREAM_HEADERS, EventStreamResponse, ReplyResponse
+from app.api.request_in_progress import RequestInProgress
 from app.api.response_writer import SendQueue
 from app.api.router import AsgiRoute, list_reply_routes
 from app.api.token_counts import TokenCountEndpoint

@@ -3,9 +3,11 @@
 import asyncio
 
 import pytest
+from app.calls.known_reply import KnownReply
 from app.calls.log import ReplyLog
 from app.calls.read_reply import read_reply
 from app.chat.events import Event, Finish, TextDelta
+from app.chat.stream import Receiver
 
 pytestmark = pytest.mark.anyio
 
@@ -43,3 +45,40 @@ async def test_a_reader_that_is_cancelled_closes_the_reply() -> None:
     reading.cancel()
     await asyncio.wait([reading])
     assert not log.readers
+
+
+class SilentReply:
+    """A reply that ends at its second check of the timeouts."""
+
+    fallback_model: str | None = None
+
+    def __init__(self) -> None:
+        self._receiver: Receiver | None = None
+        self.ticks = 0
+        self.closed = False
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def tick(self, now: float) -> None:
+        assert now == pytest.approx(asyncio.get_running_loop().time(), abs=1.0)
+        self.ticks += 1
+        if self.ticks == 2 and self._receiver is not None:
+            self._receiver.on_events([Finish("length")])
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_the_timeouts_of_a_silent_reply_are_checked_while_it_is_read() -> None:
+    reply = SilentReply()
+    assert await read_reply(reply, tick_seconds=0.001) == [[Finish("length")]]
+    assert (reply.ticks, reply.closed) == (2, True)
+
+
+async def test_a_reply_whose_events_are_known_is_read_at_once() -> None:
+    assert await read_reply(KnownReply(REPLY[2])) == [REPLY[2]]
