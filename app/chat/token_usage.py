@@ -1,5 +1,6 @@
 """`TokenUsage`: the tokens of a reply as they are billed, read from its normalized usage."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from msgspec.structs import astuple
 MAX_COUNT = 1_000_000_000
 """No reply has more tokens. Servers have sent 2**64 - 1, which is -1 without its sign; the sum of billions of replies
 with this many still fits into 64 bits."""
+_DIGITS = re.compile(r"[0-9]{1,10}")
 MAX_COST = 1_000_000
 """No reply costs more. A server that reports more is wrong: the cost is unknown then."""
 
@@ -82,9 +84,9 @@ _DETAILS = frozenset(("cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
 def read_count(value: Any) -> int | None:
-    """Return a number of tokens that a server sent, also as 10.0; None if it is not a whole number from 0 to
+    """Return a number of tokens that a server sent, also as 10.0 or "10"; None if it is not a whole number from 0 to
     MAX_COUNT."""
-    if type(value) is float and value.is_integer():
+    if type(value) is float and value.is_integer() or (type(value) is str and _DIGITS.fullmatch(value)):
         value = int(value)
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 

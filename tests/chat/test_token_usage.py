@@ -74,7 +74,7 @@ def test_a_reply_that_another_request_paid_for_is_free_and_has_no_parts_of_a_cos
 @each_case(
     ("value", "count"),
     [(0, 0), (10, 10), (10.0, 10), (10.5, None), (-1, None), (MAX_COUNT, MAX_COUNT), (MAX_COUNT + 1, None)]
-    + [(True, None), ("10", None), (None, None), (float("inf"), None)],
+    + [(True, None), ("10", 10), ("1.5", None), ("٣", None), ("9" * 5000, None), (None, None), (float("inf"), None)],
 )
 def test_a_count_is_a_whole_number_up_to_a_limit(value: Any, count: int | None) -> None:
     assert read_count(value) == count

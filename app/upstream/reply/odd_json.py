@@ -47,3 +47,16 @@ def clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {clean(key): clean(item) for key, item in value.items()}
     return str(value) if isinstance(value, int) and not -(2**63) <= value <= _MAX_INTEGER else value
+
+
+def read_text(value: Any) -> str | None:
+    """Return a text that may be in an object (`{"text": …}`) or in pieces in a list; None if there is none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        inner = value.get("text")
+        return inner if isinstance(inner, str) else None
+    if isinstance(value, list):
+        texts = [read_text(item) for item in value if not isinstance(item, list)]
+        return "".join([text for text in texts if text is not None]) if texts else None
+    return None

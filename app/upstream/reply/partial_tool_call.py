@@ -1,7 +1,8 @@
 """One tool call of a reply while its fragments arrive. Each fragment is scanned only once.
 
 Arguments that say nothing yet (`{}`, `null`, `[]`) are held back, because servers send them before the real ones. So is
-what follows complete arguments, because servers send these again, and a string, because it may hold an object as JSON.
+what follows complete arguments, because servers send these again, and a string or a list, because it may hold the
+object.
 
 Some servers send in each fragment all of the arguments so far (NousResearch/hermes-agent#35592, vercel/ai#12052). A
 fragment that begins with all that came before, at a place where an object cannot begin, shows that; of each further one
@@ -31,8 +32,10 @@ def remove_space(text: str) -> str:
 
 
 def decode_text(text: str) -> str:
-    """Return arguments as an object: `{}` if there are none, and the object in a string that holds one as JSON. All
-    others are returned unchanged."""
+    """Return arguments as an object: `{}` if there are none, and the object in a string that holds one as JSON, or the
+    only one in a list. All others are returned unchanged."""
+    if text.lstrip()[:1] == "[" and (item := _find_only_item(text)) is not None:
+        return item
     inner = text
     for _ in range(MAX_ENCODINGS):
         if remove_space(inner) in NO_ARGUMENTS:
@@ -45,6 +48,16 @@ def decode_text(text: str) -> str:
             if remove_space(inner) not in NO_ARGUMENTS:
                 return text
     return text
+
+
+def _find_only_item(text: str) -> str | None:
+    """Return the text of the object in a list that has nothing else."""
+    try:
+        items = msgspec.json.decode(text, type=list[msgspec.Raw])
+        item = bytes(items[0]).decode() if len(items) == 1 else ""
+        return item if item[:1] == "{" and msgspec.json.decode(item, type=dict[str, Any]) is not None else None
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return None
 
 
 def get_meaning(text: str) -> str | None:
@@ -115,6 +128,8 @@ _BEGINS_AGAIN: Final = frozenset('{["n \t\r\n')
 """The characters with which a repetition of complete arguments can begin."""
 _BEFORE_AN_OBJECT: Final = frozenset(":[,")
 """The characters behind which a JSON value can begin."""
+_WRAPPERS: Final = '"['
+"""The characters with which arguments begin that are not an object, but may hold one."""
 _LAST_CHARACTERS: Final = {"{": "} \t\r\n", "[": "] \t\r\n", '"': '" \t\r\n'}
 """The characters with which complete arguments can end, by their first one."""
 
@@ -167,7 +182,8 @@ class PartialToolCall:
         self.first = ""
         """The first character of the arguments that is not white space."""
         self._held: list[str] | None = []
-        """The arguments while they say nothing yet. None once they are passed on: never, if they begin with a quote."""
+        """The arguments while they say nothing yet. None once they are passed on: never, if they are a text or a
+        list."""
         self._first_text = ""
         """The beginning of the arguments without white space."""
         self._arguments: list[str] = []
@@ -195,7 +211,7 @@ class PartialToolCall:
 
     def add(self, fragment: str) -> str:
         """Add a fragment that is not empty, and return what can be passed on: nothing, if it is held back."""
-        if self._held is not None and self.first != '"':
+        if self._held is not None and not self._is_wrapped():
             return self._add_first(fragment, self._held)
         if self._again or (fragment[0] in _BEGINS_AGAIN and self._may_repeat()):
             self._again.append(fragment)
@@ -243,15 +259,15 @@ class PartialToolCall:
         if first_text in _SAYS_NOTHING_YET:
             return ""
         text = "".join(held)
-        if self._is_string():
+        if self.first in _WRAPPERS:
             self._arguments.append(text)
             return ""
         self._held = None
         return self._pass_on(drop_repetitions(text))
 
-    def _is_string(self) -> bool:
-        """Whether the arguments are a string that is held back."""
-        return self._held is not None and self.first == '"'
+    def _is_wrapped(self) -> bool:
+        """Whether the arguments are a string or a list, which is held back."""
+        return self._held is not None and bool(self._arguments)
 
     def _may_repeat(self) -> bool:
         """Whether the arguments are complete, so that everything that follows is held back."""
@@ -299,13 +315,13 @@ class PartialToolCall:
 
     def ready(self) -> bool:
         """Whether the call can be announced: its name and id can no longer change. An id may come one fragment late."""
-        if not self.name or self._is_string() or self.waits_for_answer:
+        if not self.name or self._is_wrapped() or self.waits_for_answer:
             return False
         return self.sealed or (bool(self.first) and (bool(self.id) or self.fragments > 1))
 
     def complete(self) -> bool:
         """Whether the arguments are one complete JSON object, list or string."""
-        if self._held is not None and not self._is_string():
+        if self._held is not None and not self._is_wrapped():
             return self.says_nothing
         if self._restated:
             return get_meaning(self._restated[-1]) is not None
