@@ -32,6 +32,7 @@ from app.upstream.gemini.partial_arguments import PartialArguments, PathRefused
 from app.upstream.gemini.usage import read_usage
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import Ending, find_ending, is_reason
+from app.upstream.reply.odd_json import read_text
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 
@@ -86,6 +87,8 @@ class GeminiAssembler:
     """The first object that is not a part of a reply."""
     _call: _Call | None = None
     """The call whose arguments are coming piece by piece."""
+    _own_index: Any = None
+    """The index of the candidate that is the reply: 0, or that of the only one."""
     _call_count = 0
     _item_count = 0
     _received = 0
@@ -155,9 +158,12 @@ class GeminiAssembler:
         if isinstance(usage, dict):
             self._usage = {**(self._usage or {}), **{key: value for key, value in usage.items() if value is not None}}
         self._read_feedback(chunk.get("promptFeedback"))
-        candidates = chunk.get("candidates")
-        for candidate in candidates if isinstance(candidates, list) else ():
-            if isinstance(candidate, dict) and candidate.get("index") in (None, 0) and not self.ended:
+        candidates = _list_objects(chunk.get("candidates"))
+        if candidates and self._own_index is None:
+            indexes = [candidate.get("index") or 0 for candidate in candidates]
+            self._own_index = 0 if 0 in indexes else indexes[0]
+        for candidate in candidates:
+            if (candidate.get("index") or 0) == self._own_index and not self.ended:
                 self._feed_candidate(candidate, out)
 
     def _read_feedback(self, feedback: Any) -> None:
@@ -170,13 +176,11 @@ class GeminiAssembler:
         grounding = candidate.get("groundingMetadata")
         if isinstance(grounding, dict) and grounding.get("groundingSupports"):
             self._grounding.append(grounding)
-        content = candidate.get("content")
-        parts = content.get("parts") if isinstance(content, dict) else None
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict):
+        for content in _list_objects(candidate.get("content")):
+            for part in _list_objects(content.get("parts")):
                 self._feed_part(part, out)
-            if self.ended:
-                return
+                if self.ended:
+                    return
         self._read_reason(candidate)
 
     def _read_reason(self, candidate: Json) -> None:
@@ -196,7 +200,7 @@ class GeminiAssembler:
         text, call = part.get("text"), part.get("functionCall")
         if isinstance(call, dict):
             self._feed_call(call, signature, out)
-        elif isinstance(text, str):
+        elif (text := read_text(text)) is not None:
             if part.get("thought") is True:
                 self._add_thought(text, signature, out)
             else:
@@ -434,6 +438,12 @@ class GeminiAssembler:
         return faults.make_fault(
             "upstream_incomplete", f"{text}; are its base_url and its api right?", cause=NOT_A_REPLY.word
         )
+
+
+def _list_objects(value: Any) -> list[Json]:
+    """Return the objects of a list; some relays send one alone instead of it."""
+    items = value if isinstance(value, list) else [value]
+    return [item for item in items if isinstance(item, dict)]
 
 
 def _make_signature(signature: str) -> Json:
