@@ -184,7 +184,7 @@ def _anthropic_streamed(events: list[Json]) -> list[Json]:
                 block["json"] = block.get("json", "") + delta["partial_json"]
     for block in blocks:
         if block["type"] == "tool_use":
-            block["input"] = json.loads(block.pop("json"))
+            block["input"] = json.loads(block.pop("json")) if "json" in block else block["input"]
     return [{"role": "assistant", "content": blocks}]
 
 

@@ -39,8 +39,8 @@ from app.upstream.messages.decoder import decode, decode_kept
 from app.upstream.messages.objects import KeptObject, RaggedObject
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
-from app.upstream.reply.odd_json import clean
-from app.upstream.reply.partial_tool_call import clean_name
+from app.upstream.reply.odd_json import clean, read_text
+from app.upstream.reply.partial_tool_call import NO_ARGUMENTS, clean_name, remove_space
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
@@ -60,6 +60,8 @@ _TEXT_FIELDS = {"text_delta": "text", "thinking_delta": "thinking"}
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 """The names of events that are passed on: another one could end its line."""
 _ANY_TEXT = "."
+_UNKNOWN = "unknown"
+"""The type of a block whose start has not come, if its deltas do not tell it."""
 _DIRECT = "direct"
 """The `caller` of a call that the model itself makes."""
 
@@ -97,6 +99,8 @@ class MessageAssembler:
     _stopped_by: str | None = None
     _cacheable = True
     _has_block = False
+    _is_stopped = False
+    """`message_stop` came before any stop reason."""
     _foreign: Mapping[str, Any] | None = None
     """The first object that is not an event of this API."""
     _received = 0
@@ -119,6 +123,8 @@ class MessageAssembler:
         self._call_ids: set[str] = set()
         self._blocks: dict[int, _Block] = {}
         """The blocks that are open, by index."""
+        self._ended_calls: dict[int, _Block] = {}
+        """The calls that have ended, by index: a part of their input may come behind that."""
         self._thoughts: list[_Block] = []
         """The thinking blocks that have ended, in a row: they are one message."""
         self._opaque: list[dict[str, Any]] = []
@@ -128,7 +134,7 @@ class MessageAssembler:
 
     @property
     def finishing(self) -> bool:
-        return self._reason is not None
+        return self._reason is not None or self._is_stopped
 
     def check_progress(self) -> bool:
         before, self._last_received = self._last_received, self._received
@@ -201,7 +207,7 @@ class MessageAssembler:
             case "content_block_start":
                 self._start_block(value, out)
             case "content_block_stop":
-                self._stop_block(self._blocks.pop(self._read_index(value), None), out)
+                self._end_block(self._read_index(value), out)
             case "message_start":
                 self._start_message(value.get("message"), out)
             case "message_delta":
@@ -245,6 +251,8 @@ class MessageAssembler:
         delta = value.get("delta")
         if isinstance(delta, dict):
             self._set_stop_reason(delta, out)
+        if self._is_stopped and self._reason is not None and not self.ended:
+            self._finish(out)
 
     def _feed_whole(self, value: dict[str, Any], out: list[Event]) -> None:
         """Take a reply that was not streamed. Without a stop reason it is whole, too: it is one document."""
@@ -297,8 +305,11 @@ class MessageAssembler:
             self._warn(f"the model server changed the conversation before it read it: {str(text)[:200]}")
 
     def _stop_message(self, out: list[Event]) -> None:
-        if self._reason is not None or self._has_block:
+        """End the reply. Without a stop reason, that may come behind."""
+        if self._reason is not None:
             self._finish(out)
+        elif self._has_block:
+            self._is_stopped = self._has_inferred = True
 
     # Blocks.
 
@@ -320,14 +331,19 @@ class MessageAssembler:
             self._fail(faults.make_fault("upstream_protocol", text, cause="reply_too_large"), out)
             return
         index = self._read_index(value)
-        earlier = self._blocks.get(index)
+        earlier, early = self._blocks.get(index), []
         if earlier is not None:
             self._has_inferred = True
             if _is_repeated(earlier, item):
                 return
-            self._stop_block(earlier, out)
+            if earlier.type == _UNKNOWN and item.get("type") == "tool_use":
+                early = earlier.parts
+            else:
+                self._stop_block(earlier, out)
         block = self._blocks[index] = _Block(item)
-        self._has_inferred = self._has_inferred or _lacks_fields(item)
+        self._ended_calls.pop(index, None)
+        # clients append blocks, and then find them by their index
+        self._has_inferred = self._has_inferred or index != self._block_count - 1 or _lacks_fields(item)
         match block.type:
             case "text":
                 self._add_text(block, item.get("text"), out, ragged=True)
@@ -339,6 +355,8 @@ class MessageAssembler:
                 block.signature = signature if isinstance(signature, str) else ""
             case "tool_use":
                 self._open_call(block, out)
+                for text in early:
+                    self._add_input(block, text, out, ragged=False)
 
     def _feed_delta(self, value: dict[str, Any], out: list[Event]) -> None:
         delta = value.get("delta")
@@ -349,6 +367,11 @@ class MessageAssembler:
         if block is not None and _is_misplaced(delta, block):
             self._stop_block(self._blocks.pop(self._read_index(value)), out)
             block = None
+        if block is None and delta.get("type") == "input_json_delta":
+            self._has_inferred = True
+            block = self._find_ended_call(self._read_index(value), out)
+            if self.ended:
+                return
         if block is None:
             self._has_inferred = True
             block = self._blocks[self._read_index(value)] = _Block(_infer_block(delta))
@@ -371,9 +394,16 @@ class MessageAssembler:
             case _:
                 _extend_item(block, delta)
 
+    def _read_odd(self, value: Any) -> str | None:
+        """Return a text that the server wrote as something else."""
+        self._has_inferred = self._has_inferred or value is not None
+        return read_text(value)
+
     def _add_text(self, block: _Block, text: Any, out: list[Event], *, ragged: bool) -> None:
         if not isinstance(text, str):
-            return
+            text = self._read_odd(text)
+            if text is None:
+                return
         if ragged or block.half:
             text, block.half = split_half(block.half + text)
         if text:
@@ -383,7 +413,9 @@ class MessageAssembler:
 
     def _add_thinking(self, block: _Block, text: Any, out: list[Event], *, ragged: bool) -> None:
         if not isinstance(text, str):
-            return
+            text = self._read_odd(text)
+            if text is None:
+                return
         if ragged or block.half:
             text, block.half = split_half(block.half + text)
         if text:
@@ -416,7 +448,10 @@ class MessageAssembler:
 
     def _add_input(self, block: _Block, text: Any, out: list[Event], *, ragged: bool) -> None:
         if not isinstance(text, str):
-            return
+            if not isinstance(text, dict | list):
+                return
+            self._has_inferred = True
+            text = json.dumps(text, ensure_ascii=False)
         if ragged or block.half:
             text, block.half = split_half(block.half + text)
         if not text:
@@ -430,6 +465,16 @@ class MessageAssembler:
         if self._calls.too_many and not self.ended:
             text = f"the model server's reply has more than {MAX_CALLS} tool calls"
             self._fail(faults.make_fault("upstream_protocol", text, cause="reply_too_large"), out)
+
+    def _find_ended_call(self, index: int, out: list[Event]) -> _Block | None:
+        """Return the call of which a part of the input comes behind its end."""
+        return self._ended_calls.get(index)
+
+    def _end_block(self, index: int, out: list[Event]) -> None:
+        block = self._blocks.pop(index, None)
+        self._stop_block(block, out)
+        if block is not None and block.type == "tool_use" and block.parts:
+            self._ended_calls[index] = block
 
     def _stop_block(self, block: _Block | None, out: list[Event]) -> None:
         if block is None:
@@ -447,6 +492,10 @@ class MessageAssembler:
                 self._thoughts.append(block)
             case "tool_use":
                 self._complete_input(block, out)
+            case kind if kind == _UNKNOWN and remove_space("".join(block.parts)) not in NO_ARGUMENTS:
+                self._open_call(block, out)  # it has no name
+                function = FunctionFragment(arguments="".join(block.parts))
+                self._feed_call(ToolCallFragment(block.call, function=function), out)
             case "redacted_thinking":
                 item = {"type": "reasoning.encrypted", "data": block.item.get("data"), "format": FORMAT}
                 self._add_opaque(item, out)
@@ -505,7 +554,7 @@ class MessageAssembler:
             self._warnings.append(text)
 
     def _on_error(self, fault: Fault, out: list[Event]) -> None:
-        if self._reason is None:
+        if not self.finishing:
             self._fail(fault, out)
             return
         self._cacheable = False
@@ -548,7 +597,7 @@ class MessageAssembler:
         out: list[Event] = []
         if self.ended:
             return out
-        if self._reason is not None:
+        if self._reason is not None or self._is_stopped:
             self._finish(out)
         elif fault is not None:
             self._fail(fault, out)
@@ -617,6 +666,14 @@ class PassingAssembler(MessageAssembler):
         out += brought
 
     @override
+    def _find_ended_call(self, index: int, out: list[Event]) -> _Block | None:
+        call = super()._find_ended_call(index, out)
+        if call is not None and self._passes:  # the client has read that the call is complete
+            text = "the model server sent a part of a call's input behind the end of the call"
+            self._fail(faults.make_fault("upstream_protocol", text), out)
+        return call
+
+    @override
     def _stop_block(self, block: _Block | None, out: list[Event]) -> None:
         if block is not None and _has_detail(block):
             self._detail_count += 1
@@ -665,7 +722,7 @@ def _infer_type(value: Mapping[str, Any]) -> str | None:
 
 def _infer_block(delta: Mapping[str, Any]) -> dict[str, Any]:
     """Return the block that a delta belongs to whose start has not come."""
-    return {"type": _BLOCK_OF_DELTA.get(str(delta.get("type")), "unknown")}
+    return {"type": _BLOCK_OF_DELTA.get(str(delta.get("type")), _UNKNOWN)}
 
 
 def _is_repeated(block: _Block, item: dict[str, Any]) -> bool:
