@@ -215,6 +215,8 @@ class ResponsesAssembler:
 
     def _begin_run(self, slot: Slot, key: PartKey) -> None:
         """Let `_extend_run` take the next deltas of a text, if they only need to be added to it."""
+        if slot.ahead:
+            return
         if slot.call >= 0 and not slot.holds if key[0] == "arguments" else slot is self._open:
             self._run, self._run_kind, self._run_call = slot.texts.get(key), key[0], slot.call
 
@@ -239,7 +241,9 @@ class ResponsesAssembler:
             if name == "response.output_item.added":
                 self._open_slot(event.item, event, out)
             elif name == "response.output_item.done":
-                self._complete(event.item, self._open_slot(event.item, event, out), out)
+                slot = self._open_slot(event.item, event, out)
+                self._has_inferred = self._has_inferred or slot.done  # clients take it for another item
+                self._complete(event.item, slot, out)
             return
         if name == "response.output_text.annotation.added":
             self._feed_annotation(event, out)
@@ -257,13 +261,13 @@ class ResponsesAssembler:
             self._custom_size += len(event.delta or "")
 
     def _feed_annotation(self, event: ResponseEvent, out: list[Event]) -> None:
-        slot = self._find(event)
+        slot = self._find(event, "message")
         if slot is not None and event.annotation is not None:
             self._add_annotations(slot, [event.annotation], out)
 
     def _feed_text(self, event: ResponseEvent, kind: str, out: list[Event]) -> None:
         """Take a delta of a text, or the whole text at its end."""
-        slot = self._find(event) or self._make_slot("message", event)
+        slot = self._find(event, "message") or self._make_slot("message", event)
         key = (kind, event.content_index or 0)
         if event.delta is not None:
             self._add_text(slot, key, self._join(slot, event, kind), out)
@@ -273,7 +277,7 @@ class ResponsesAssembler:
             self._add_text(slot, key, self._take_rest(slot, key, event.text or event.refusal or ""), out)
 
     def _feed_thought(self, event: ResponseEvent, kind: str, out: list[Event]) -> None:
-        slot = self._find(event) or self._make_slot("reasoning", event)
+        slot = self._find(event, "reasoning") or self._make_slot("reasoning", event)
         key = (kind, (event.summary_index if kind == "summary" else event.content_index) or 0)
         if event.delta is not None:
             self._add_thought(slot, key, self._join(slot, event, kind), out)
@@ -282,7 +286,7 @@ class ResponsesAssembler:
             self._add_thought(slot, key, self._take_rest(slot, key, event.text or ""), out)
 
     def _feed_arguments(self, event: ResponseEvent, out: list[Event]) -> None:
-        slot = self._find(event) or self._make_slot("function_call", event)
+        slot = self._find(event, "function_call") or self._make_slot("function_call", event)
         key = ("arguments", 0)
         if event.delta is not None:
             self._add_arguments(slot, self._join(slot, event, "arguments"), out)
@@ -292,11 +296,14 @@ class ResponsesAssembler:
 
     # Slots.
 
-    def _find(self, event: ResponseEvent) -> Slot | None:
+    def _find(self, event: ResponseEvent, kind: str) -> Slot | None:
+        """Return the slot of an event's item. An event that names none belongs to the last item of its kind."""
         if event.output_index is not None:
             return self._by_index.get(event.output_index)
         self._has_inferred = True
-        return self._by_id.get(event.item_id or "")
+        if event.item_id:
+            return self._by_id.get(event.item_id)
+        return next((slot for slot in reversed(self._slots) if slot.kind == kind and not slot.done), None)
 
     def _make_slot(self, kind: str, event: ResponseEvent) -> Slot:
         id_ = event.item_id or (get_text(event.item, "id") if event.item is not None else "")
@@ -341,6 +348,8 @@ class ResponsesAssembler:
     def _join(self, slot: Slot, event: ResponseEvent, kind: str) -> str:
         """Return the delta of an event with whole characters: half a surrogate pair waits for the other half."""
         text = event.delta or ""
+        if slot.ahead:
+            text = self._drop_known(slot, event, kind, text)
         if not event.ragged and not self._halves:
             return text
         part = event.summary_index if kind == "summary" else event.content_index
@@ -354,7 +363,21 @@ class ResponsesAssembler:
         """Return what the whole text has beyond its deltas. If it differs from them, the deltas stand."""
         self._halves.pop((id(slot), key), None)
         known = slot.get_text(key)
-        return whole[len(known) :] if whole.startswith(known) else ""
+        rest = whole[len(known) :] if whole.startswith(known) else ""
+        if rest:
+            slot.ahead[key] = rest
+        return rest
+
+    def _drop_known(self, slot: Slot, event: ResponseEvent, kind: str, text: str) -> str:
+        """Return what a delta behind the end of its text adds to that."""
+        part = event.summary_index if kind == "summary" else event.content_index
+        key = (kind, 0 if kind == "arguments" else part or 0)
+        ahead = slot.ahead.pop(key, "")
+        if not ahead.startswith(text):
+            return text
+        if text != ahead:
+            slot.ahead[key] = ahead[len(text) :]
+        return ""
 
     # Content.
 

@@ -30,6 +30,7 @@ class Slot:
     """One item of a reply's output, while it streams."""
 
     __slots__ = (
+        "ahead",
         "annotations",
         "call",
         "caller",
@@ -53,6 +54,8 @@ class Slot:
         """The position of a call among the calls of the reply."""
         self.texts: dict[PartKey, list[str]] = {}
         """What came of each text."""
+        self.ahead: dict[PartKey, str] = {}
+        """What the end of a text had beyond its deltas, as far as these have not come behind it."""
         self.thought = ""
         """Which of its two texts a reasoning item has, `summary` or `content`: the first that came."""
         self.annotations: list[Any] = []
@@ -143,7 +146,9 @@ def read_arguments(item: Mapping[str, Any]) -> str:
     if item.get("type") == "custom_tool_call":
         return json.dumps({"input": get_text(item, "input")}, ensure_ascii=False)
     arguments = item.get("arguments")
-    return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else get_text(item, "arguments")
+    if isinstance(arguments, dict | list):
+        return json.dumps(arguments, ensure_ascii=False)
+    return get_text(item, "arguments")
 
 
 def make_detail(item: Mapping[str, Any], text: str) -> dict[str, Any] | None:
