@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from app.steps.tool_parsers.families import FAMILIES
 
 from tests.faults.controls import list_controls
+from tests.faults.judge_replies import Told, find_usages, judge_events, read_batches
 from tests.faults.judge_reports import judge_call_report, judge_report
+from tests.faults.known_replies import APIS as REPLY_APIS
+from tests.faults.known_replies import REPLIES, ApiName, write_stream
 from tests.faults.model import CALL_FAULTS, EXCEPTIONS, PROSE, TEXT_FAULTS, Fault
 from tests.faults.replies import APIS, VALUES, Outcome, judge, judge_call, read_text
+from tests.faults.reply_model import REPLY_EXCEPTIONS, REPLY_FAULTS, ReplyFault, make_faulty
 from tests.faults.reports import CALL_REPORTS, TEXT_REPORTS
 from tests.steps.sample_calls import WRITTEN
 
 _MARKS: dict[Outcome | None, str] = {"right": "✓", "warned": "w", "text": "t", "wrong": "✗", None: "–"}
-_ORDER: tuple[Outcome, ...] = ("wrong", "text", "warned", "right")
+_REPLY_MARKS = {**_MARKS, "error": "e"}
+_ORDER: tuple[Outcome, ...] = ("wrong", "text", "error", "warned", "right")
 
 
 def _outcome(fault: Fault, family: str, mode: str) -> Outcome | None:
@@ -41,6 +46,25 @@ def _call_rows() -> Iterator[str]:
     for fault in CALL_FAULTS:
         cells = [_MARKS[judge_call(fault, api, 5)] for api in APIS]
         yield f"| {fault.place} | {_write_code(fault.operator)} | {' | '.join(cells)} | {fault.source} |"
+
+
+def _reply_rows() -> Iterator[str]:
+    for fault in REPLY_FAULTS:
+        cells = [_REPLY_MARKS[_reply_outcome(fault, api)] for api in REPLY_APIS]
+        reason = REPLY_EXCEPTIONS.get((fault.place, fault.operator), "")
+        yield f"| {fault.place} | {fault.operator} | {' | '.join(cells)} | {fault.source} | {reason} |"
+
+
+def _reply_outcome(fault: ReplyFault, api: ApiName) -> Outcome | None:
+    """The worst outcome of the known replies; None if the API has no such place."""
+    found: set[Outcome] = set()
+    for reply in REPLIES.values():
+        frames = make_faulty(fault, api, reply)
+        if frames is not None:
+            data = write_stream(frames)
+            usages = find_usages(reply, may_be_lost=fault.loses_usage)
+            found.add(judge_events(Told(read_batches(api, data, len(data))), reply, usages))
+    return next((one for one in _ORDER if one in found), None)
 
 
 def _write_code(text: str) -> str:
@@ -88,6 +112,17 @@ def document() -> str:
             f"| place | fault | {' | '.join(APIS)} | source |",
             "|---|---|---|---|---|---|",
             *call_rows,
+            "",
+            "## Whole replies",
+            "",
+            "Everything else of a reply: ✓ is the reply, w the reply or a part of it with a warning, e an error, – an",
+            "API without such a place, ✗ an exception, whose reason stands beside it. Three known replies are streamed",
+            "by each API with each fault, in one read and in reads of seven bytes, and read by clients of all formats;",
+            "those of Messages and Responses also where the server's own events go on to a client of the same API.",
+            "",
+            f"| place | fault | {' | '.join(REPLY_APIS)} | source | exception |",
+            "|---|---|---|---|---|---|---|---|",
+            *_reply_rows(),
             "",
             "## Public reports",
             "",

@@ -15,8 +15,8 @@ from tests.faults.model import CallFault
 from tests.steps.stage_runner import Reply, run, texts
 
 Json = dict[str, Any]
-Outcome: TypeAlias = Literal["right", "warned", "text", "wrong"]
-"""`text`: the reply has lost every token of its template, and stays the text that it is."""
+Outcome: TypeAlias = Literal["right", "warned", "error", "text", "wrong"]
+"""`error`: the reply has failed. `text`: it has lost every token of its template, and stays the text that it is."""
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "n": {"type": "integer"}}}
 TOOLS = tuple(Tool(name, {"name": name, "parameters": SCHEMA}) for name in ("f", "get_weather"))
 REQUEST = ChatRequest("m", (), TOOLS)
