@@ -4,7 +4,8 @@ An operator changes a reply of which the calls are known. So what must come out 
 warning; never another call, other arguments, or markup without a warning.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import permutations
 from typing import NamedTuple
 
 from app.chat.template_tokens import CALL_CLOSERS
@@ -230,3 +231,29 @@ CALL_FAULTS = (
     ),
     CallFault("arguments", "twice", "derived", _arguments(lambda text: text * 2)),
 )
+
+PAIR_EXCEPTIONS: dict[str, str] = {
+    "arguments: as JSON text": "a text with a token within or around it is no JSON, and stays as it came",
+    "arguments: twice": "what stands between the two may be a part of either: they stay as they came, with a warning",
+    "in a text: </｜DSML｜parameter": "only at the end of a text is a token without its end one",
+}
+"""Faults of a structured call that leave with many others nothing certain, with the reason."""
+
+
+def find_pairs() -> Iterator[tuple[CallFault, CallFault]]:
+    """Yield the faults that may be made one after the other in a structured call. A name has arguments once, and
+    nothing behind them but what a template adds."""
+    for first, second in permutations(CALL_FAULTS[1:], 2):
+        names = {f"{fault.place}: {fault.operator}" for fault in (first, second)}
+        if names.isdisjoint(PAIR_EXCEPTIONS) and not _is_at_name_twice(first, second):
+            yield first, second
+
+
+def _is_at_name_twice(first: CallFault, second: CallFault) -> bool:
+    """Whether the second fault is in the arguments that the first one has put into the name, or doubles a name with
+    parts of a template."""
+    in_name = "in the name" in first.operator
+    has_key = "<arg_key>" in second.operator or "in the name" in second.operator
+    return (in_name and has_key) or (
+        first.place in ("name", "arguments") and second.place == "name" and second.operator == "twice"
+    )

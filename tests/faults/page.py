@@ -11,7 +11,7 @@ from tests.faults.judge_replies import Told, find_usages, judge_events, read_bat
 from tests.faults.judge_reports import judge_call_report, judge_report
 from tests.faults.known_replies import APIS as REPLY_APIS
 from tests.faults.known_replies import REPLIES, ApiName, write_stream
-from tests.faults.model import CALL_FAULTS, EXCEPTIONS, PROSE, TEXT_FAULTS, Fault
+from tests.faults.model import CALL_FAULTS, EXCEPTIONS, PAIR_EXCEPTIONS, PROSE, TEXT_FAULTS, Fault, find_pairs
 from tests.faults.replies import APIS, VALUES, Outcome, judge, judge_call, read_text
 from tests.faults.reply_model import REPLY_EXCEPTIONS, REPLY_FAULTS, ReplyFault, make_faulty
 from tests.faults.reports import CALL_REPORTS, TEXT_REPORTS
@@ -112,6 +112,10 @@ def document() -> str:
             f"| place | fault | {' | '.join(APIS)} | source |",
             "|---|---|---|---|---|---|",
             *call_rows,
+            "",
+            f"Two faults one after the other, {len(list(find_pairs()))} pairs, give that call, too. Left out are:",
+            "",
+            *(f"- {_write_code(name)}: {reason}." for name, reason in PAIR_EXCEPTIONS.items()),
             "",
             "## Whole replies",
             "",

@@ -119,3 +119,11 @@ def judge_call(fault: CallFault, api: str, size: int) -> Outcome:
     values = {"city": "A b"}
     name, arguments = fault.change("f", json.dumps(values))
     return judge(read_call(api, name, arguments, size), [("f", values)], [])
+
+
+def judge_pair(pair: tuple[CallFault, CallFault]) -> Outcome:
+    values = {"city": "A b"}
+    name, arguments = "f", json.dumps(values)
+    for fault in pair:
+        name, arguments = fault.change(name, arguments)
+    return judge(read_call("chat_completions", name, arguments, 5), [("f", values)], [])

@@ -9,8 +9,8 @@ from app.steps.tool_parsers.families import FAMILIES
 from tests.each_case import each_case
 from tests.effort import LONG
 from tests.faults.controls import Control, list_controls
-from tests.faults.model import CALL_FAULTS, EXCEPTIONS, PROSE, TEXT_FAULTS, CallFault, Fault
-from tests.faults.replies import APIS, VALUES, judge, judge_call, read_text
+from tests.faults.model import CALL_FAULTS, EXCEPTIONS, PROSE, TEXT_FAULTS, CallFault, Fault, find_pairs
+from tests.faults.replies import APIS, VALUES, judge, judge_call, judge_pair, read_text
 from tests.steps.sample_calls import WRITTEN
 
 SEEDS = (None, 0, 1)
@@ -56,6 +56,11 @@ def test_a_call_in_text_with_two_faults_is_the_call_or_text_with_a_warning() -> 
 @each_case("size", [1, 5, 1_000])
 def test_a_structured_call_with_a_fault_is_that_call(fault: CallFault, api: str, size: int) -> None:
     assert judge_call(fault, api, size) == "right"
+
+
+@each_case("pair", find_pairs(), ids=lambda pair: f"{pair[0].operator}, {pair[1].operator}")
+def test_a_structured_call_with_two_faults_is_that_call(pair: tuple[CallFault, CallFault]) -> None:
+    assert judge_pair(pair) == "right"
 
 
 @pytest.mark.many_cases

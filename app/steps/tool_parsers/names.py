@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 from app.chat.template_tokens import TOKEN
 
 _CUT = re.compile(r"[<\[({｜|\s`\"'].*", re.DOTALL)
-_COUNTER = re.compile(r"[:#]\d+$")
+_COUNTER = re.compile(r"(?:[:#]\d+)+$")
 _SEPARATORS = (".", ":", "/")
 _MAX_LENGTH = 4_000
 """Longer texts are no names, even with arguments in them."""
@@ -27,13 +27,14 @@ def find_offered(name: str, offered: Container[str]) -> str | None:
 
 
 def _candidates(name: str) -> Iterator[str]:
-    for text in (name, TOKEN.sub(" ", name), name.strip(" \t\r\n`\"'")):
+    for text in (name, TOKEN.sub(" ", name), TOKEN.sub("", name), name.strip(" \t\r\n`\"'")):
         cut = _CUT.sub("", text.strip()).removeprefix("to=")
         for one in (text.strip(), cut, cut.rstrip(":.,")):
             plain = _COUNTER.sub("", one)
             yield one
             yield plain
-            for separator in _SEPARATORS:
-                yield plain.rpartition(separator)[2]
-            if len(plain) % 2 == 0 and plain[: len(plain) // 2] * 2 == plain:
-                yield plain[: len(plain) // 2]
+            for last in (plain, *[plain.rpartition(separator)[2] for separator in _SEPARATORS]):
+                yield last
+                half = len(last) // 2
+                if last[:half] * 2 == last:
+                    yield last[:half]

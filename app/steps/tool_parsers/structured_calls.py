@@ -10,11 +10,12 @@ Arguments pass without being looked at while they have no `<` and no backtick.
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import islice
 
 from app.chat.accumulator import JsonEnd
 from app.chat.events import Event, ToolCallDelta
 from app.chat.messages import Tool
-from app.chat.template_tokens import AROUND_ARGUMENTS, may_begin_token
+from app.chat.template_tokens import AROUND_ARGUMENTS, TOKEN, may_begin_token
 from app.steps.tool_parsers.names import find_offered
 from app.steps.tool_parsers.warnings import Warnings
 
@@ -34,6 +35,8 @@ _TOKENS = re.compile(
 """Special tokens in the text of a JSON string."""
 _find_quote = re.compile(r'(?:[^"\\]|\\.)*?"', re.DOTALL).match
 _LONGEST_TOKENS = 300
+_MOST_BEGINNINGS = 8
+"""So many places in a name are tried as the beginning of arguments."""
 _MAY_BE_EMPTY = re.compile(r"\s*(?:\{\s*\}|null|\[\s*\])?\s*")
 _ARGUMENTS_BEGIN = re.compile(r"[<({]|\[ARGS\]")
 
@@ -78,9 +81,19 @@ class StructuredCalls:
                     f"the model server's call of {name[:80]!r} is passed on as it came: no such function is offered"
                 )
             return name, _Arguments(self._warnings)
-        rest = name[name.find(found) + len(found) :]
-        arguments = self._read_arguments(found, rest) if _ARGUMENTS_BEGIN.search(rest) else ""
+        arguments = self._find_arguments(found, name)
         return found, _NamedArguments(arguments, self._warnings) if arguments else _Arguments(self._warnings)
+
+    def _find_arguments(self, found: str, name: str) -> str:
+        """Return the arguments that stand in a name behind that of the offered function, "" if there are none."""
+        end = max(map(name.rfind, ">})")) + 1  # behind it may be what a template adds to names
+        for begin in islice(_ARGUMENTS_BEGIN.finditer(name, 0, end), _MOST_BEGINNINGS):
+            at = begin.start()
+            if TOKEN.match(name, at) is not None or find_offered(name[:at], self._tools) != found:
+                continue
+            if arguments := self._read_arguments(found, name[at:end]):
+                return arguments
+        return ""
 
     def _read_arguments(self, name: str, rest: str) -> str:
         """Return the arguments in the text behind a name, "" if there are none."""

@@ -25,6 +25,9 @@ MAX_ENCODINGS = 3
 _TWO_OBJECTS = re.compile(r"\}\s*\{")
 _EMPTY_OBJECTS = re.compile(r"(?:\s*\{\s*\})+(?=\s*\{)")
 _SPACE = re.compile(r"\s*")
+_ARGUMENTS_BEGIN = re.compile(r"[<({]")
+_SEPARATORS: Final = ("", ".", ":", "/")
+"""Behind them a name begins."""
 
 
 def remove_space(text: str) -> str:
@@ -136,8 +139,11 @@ _LAST_CHARACTERS: Final = {"{": "} \t\r\n", "[": "] \t\r\n", '"': '" \t\r\n'}
 
 def clean_name(name: str) -> str:
     """Return the name of a function without what a server left of the template behind it: gpt-oss's
-    `read<|channel|>commentary` (earendil-works/pi#4439)."""
-    return name.partition("<|")[0].strip() or name
+    `read<|channel|>commentary` (earendil-works/pi#4439). A name in which arguments may stand, or that begins behind
+    a token, is cleaned later, by the names that are offered."""
+    head, _, rest = name.partition("<|")
+    head = head.strip()
+    return name.strip() if head[-1:] in _SEPARATORS or _ARGUMENTS_BEGIN.search(rest) is not None else head
 
 
 class PartialToolCall:
