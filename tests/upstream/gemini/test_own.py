@@ -33,6 +33,7 @@ KEY = "key-a-0123456789"
 END: Json = {**chunk({"text": "A"}, end="STOP"), **HEAD}
 SIGNED: Json = call("f", {"a": 1}, thoughtSignature="czE=")
 RESULT: Json = {"functionResponse": {"name": "f", "response": {"result": "ok", "file_id": "x"}}}
+PICTURE: Json = {"mimeType": "image/heic", "data": "AAAA"}
 DECLARED: Json = {"functionDeclarations": [{"name": "f", "parameters": {"type": "OBJECT", "nullable": True}}]}
 
 
@@ -165,7 +166,8 @@ def test_a_server_without_ids_gets_none_and_all_else_as_it_came() -> None:
     }
     bare = {"role": "model", "parts": [{**SIGNED, "new": 1}]}
     results = {"role": "user", "parts": [{"functionResponse": {"id": "a", "name": "f", "response": {"n": 1}}}]}
-    last = {"role": "user", "parts": [RESULT, {"text": "go", "new": 2}]}
+    picture = {"functionResponse": {**RESULT["functionResponse"], "parts": [{"inlineData": PICTURE}]}}
+    last = {"role": "user", "parts": [picture, {"text": "go", "new": 2}]}
     sent, _ = send({"contents": [USER, first, results, bare, last]}, {"call_ids": "none"})
     calls = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}, {"text": "x", "new": 1}]}
     answers = {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"n": 1}}}]}
