@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -56,7 +56,7 @@ from app.steps.beginning import divide
 from app.steps.media import MediaRequest, extra_url_requests, is_web_url, passed_url_requests
 from app.steps.truncation.measure import TokenMeasure
 from app.steps.truncation.truncate import input_limit
-from app.upstream.api import Api, find_api, is_deterministic
+from app.upstream.api import Api, ApiName, find_api, is_deterministic
 from app.upstream.base_urls import BaseUrlCheck, has_no_such_path
 from app.upstream.body_rights import BodyCheck, make_body_check
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, MAX_SHOWN_NAME, Catalog, join_names, suggest_model
@@ -455,10 +455,11 @@ class Gateway:
     ) -> "_BuiltBody":
         """Build the body for a server of the client's own API: what nothing changed is sent as it came."""
         profile, api = deployment.profile, find_api(deployment.target.api)
-        assert api.build_own is not None and api.write_own_beginning is not None
+        assert api.build_own is not None
         counter = self._counter(profile.tokenizer)
         request = _mark_unsent(request, profile, media)
-        rest = divide(request, profile, counter, api.write_own_beginning)
+        write = api.write_own_beginning
+        rest = request if write is None else divide(request, profile, counter, write)
         prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
         body, option_warnings = api.build_own(prepared, deployment.model, profile)
         if check is not None:
@@ -466,7 +467,7 @@ class Gateway:
         return _BuiltBody(
             _encode_json(body),
             tuple(dict.fromkeys((*warnings, *option_warnings))),
-            is_deterministic(body, profile),
+            is_deterministic(body, profile, api),
             (request.session or _hash_prefix(body, api, rest.before)) if hash_prefix else b"",
             beginning=b"" if rest.before is None else rest.before.written,
             passed=pipeline.passes_reply(request, profile),
@@ -485,7 +486,7 @@ class Gateway:
         return _BuiltBody(
             _encode_json(body),
             tuple(warnings),
-            is_deterministic(body, deployment.profile),
+            is_deterministic(body, deployment.profile, api),
             (request.session or _hash_prefix(body, api)) if hash_prefix else b"",
             passed=True,
             is_own=True,
@@ -595,11 +596,11 @@ def with_own_urls(request: _Request, headers: tuple[tuple[bytes, bytes], ...] = 
     """Return the request with the URLs and the headers that its server gets with the client's own body."""
     if request.source is not None:
         source = request.source
-        urls = find_body_urls(source.whole_body, request.known)
+        urls = find_body_urls(source.whole_body, request.known, find_api(cast(ApiName, source.api)).own_fields)
         return replace(request, source=replace(source, urls=urls, headers=headers or source.headers))
     if request.passed is not None:
         passed = request.passed
-        urls = find_body_urls(passed.body, request.known)
+        urls = find_body_urls(passed.body, request.known, find_api(cast(ApiName, passed.api)).own_fields)
         return replace(request, passed=replace(passed, urls=urls, headers=headers or passed.headers))
     return request
 

@@ -87,14 +87,14 @@ def _find_passed(gateway: Gateway, request: RequestInProgress, rejected: "Reject
     """Return a rejected request as a server of the client's own API can be sent it; None if no server of its model
     speaks that."""
     parsed = rejected.passed
-    if parsed is None or parsed.request.passed is None:
+    own = None if parsed is None else parsed.request.passed or parsed.request.source
+    if parsed is None or own is None:
         return None
     try:
         route = find_route(gateway, parsed.request.model, request.caller)
     except ParleyError:
         return None
-    api = parsed.request.passed.api
-    return parsed if any(one.takes_body_of(api) for one in route.deployments) else None
+    return parsed if any(one.takes_body_of(own.api) for one in route.deployments) else None
 
 
 class UnpreparedReply(Struct, frozen=True):

@@ -72,7 +72,7 @@ def _make_methods(context: AppContext, apply: Apply) -> dict[str, MakeEndpoint]:
 
     def make_count(model: str, scope: Scope) -> Serve:
         parse = partial(parse_count_body, target=GenerateTarget(model))
-        return TokenCountEndpoint(context, parse, write=write_token_count)
+        return TokenCountEndpoint(context, parse, asks_api="gemini", write=write_token_count)
 
     def make_embedding(model: str, *, batch: bool) -> Serve:
         return GeminiEmbeddings(context, model, batch=batch)
@@ -98,6 +98,9 @@ class _Refusal:
 
 
 def write_token_count(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a number of the gateway's; the answer of a server of this API is its own."""
+    if "totalTokens" in answer:
+        return {name: value for name, value in answer.items() if name != "input_tokens"}
     count = answer["input_tokens"]
     return {"totalTokens": count, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": count}]}
 

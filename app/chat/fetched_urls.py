@@ -1,4 +1,4 @@
-"""Lists the URLs in a body of the Messages or the Responses API that its server would fetch.
+"""Lists the URLs in a client's own body that its server would fetch.
 
 They are the sources of images and documents, remote MCP servers, and addresses that only some servers know, such as
 that of a webhook. A URL in the input of a call, in a schema or in
@@ -6,13 +6,14 @@ the results of a search is only text to the server.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import lru_cache
 from typing import Any
 
 from app.chat.known_conversation import KnownConversation, gather, make_once
 
-_URLS = frozenset(("image_url", "file_url", "video_url", "audio_url", "server_url"))
+_GOOGLE_FILE = "fileUri"
+_URLS = frozenset(("image_url", "file_url", "video_url", "audio_url", "server_url", _GOOGLE_FILE))
 """Fields whose text or whose `url` is fetched."""
 _ADDRESSES = frozenset(("webhook_url", "callback_url", "endpoint", "uri", "href", "urls"))
 """Fields that no API is known to have; a URL in them may be fetched or called."""
@@ -21,33 +22,40 @@ _ADDRESS_WORDS = frozenset(
 )
 """Outside the conversation and the tools, a field whose name has one of these words has an address."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_WITH_URLS = frozenset(("source", "mcp_servers"))
+_IN_STORE = ("gs://", "files/")
+"""How the names of files in Google's own stores begin."""
+_WITH_URLS = frozenset(("source", "mcp_servers", "streamableHttpTransport"))
 """Fields with objects whose `url` is fetched."""
 _DATA = frozenset(("file_data", "input_audio"))
 """Fields with base64, in whose place some servers take a URL."""
-_APART = frozenset(("messages", "input", "tools", "system", "instructions"))
+_CONVERSATIONS = ("messages", "input", "contents")
+_APART = frozenset((*_CONVERSATIONS, "tools", "system", "instructions", "systemInstruction"))
 _MOST_BEFORE_SLASHES = 64
 _TEXTS = frozenset(("arguments", "input_schema", "parameters", "schema", "metadata"))
 """Fields in which nothing is fetched."""
 
 
-def find_body_urls(body: Mapping[str, Any], known: KnownConversation | None) -> tuple[tuple[str, str], ...]:
-    """Return `find_fetched_urls` of a body; those of its tools and of the beginning of its messages may be known."""
-    conversation = next((name for name in ("messages", "input") if isinstance(body.get(name), list)), None)
+def find_body_urls(
+    body: Mapping[str, Any], known: KnownConversation | None, own_fields: Set[str] = frozenset()
+) -> tuple[tuple[str, str], ...]:
+    """Return `find_fetched_urls` of a body; those of its tools and of the beginning of its messages may be known. What
+    is in `own_fields` is only text to the server."""
+    conversation = next((name for name in _CONVERSATIONS if isinstance(body.get(name), list)), None)
     addresses = find_addresses({name: value for name, value in body.items() if name not in _APART})
     if known is None or conversation is None:
-        return tuple(sorted({*find_fetched_urls(body), *addresses}))
+        return tuple(sorted({*find_fetched_urls(body, own_fields=own_fields), *addresses}))
     entries: list[Any] = body[conversation]
 
     def read(start: int, end: int) -> tuple[tuple[str, str], ...]:
-        found = (find_fetched_urls(entries[place], f"{conversation}[{place}]") for place in range(start, end))
+        places = range(start, end)
+        found = (find_fetched_urls(entries[place], f"{conversation}[{place}]", own_fields) for place in places)
         return tuple([url for urls in found for url in urls])
 
     tools: Any = body.get("tools")
     apart = (conversation, "tools") if isinstance(tools, list) else (conversation,)
-    found = find_fetched_urls({name: value for name, value in body.items() if name not in apart})
+    found = find_fetched_urls({name: value for name, value in body.items() if name not in apart}, "", own_fields)
     if isinstance(tools, list):
-        found += make_once(find_fetched_urls, lambda: find_fetched_urls(tools, "tools"), tools, known)
+        found += make_once(find_fetched_urls, lambda: find_fetched_urls(tools, "tools", own_fields), tools, known)
     return tuple(sorted({*found, *addresses, *gather(find_body_urls, read, entries, known, ())}))
 
 
@@ -73,9 +81,9 @@ def _has_address(name: str) -> bool:
     return any(word.lower() in _ADDRESS_WORDS for word in _WORD.findall(name))
 
 
-def find_fetched_urls(value: Any, path: str = "") -> list[tuple[str, str]]:
+def find_fetched_urls(value: Any, path: str = "", own_fields: Set[str] = frozenset()) -> list[tuple[str, str]]:
     """Return (JSON path, URL) of each URL in a JSON value of any nesting. Data URIs are none; what stands where a URL
-    belongs is one, even if it is a local path."""
+    belongs is one, even if it is a local path. Nothing in `own_fields` is fetched."""
     found: list[tuple[str, str]] = []
     waiting: list[tuple[str, Any]] = [(path, value)]
     while waiting:
@@ -84,7 +92,7 @@ def find_fetched_urls(value: Any, path: str = "") -> list[tuple[str, str]]:
             kind = one.get("type")
             is_call = isinstance(kind, str) and kind.endswith(("_use", "_tool_call"))
             for name, inner in one.items():
-                if name in _TEXTS or (is_call and name == "input"):
+                if name in _TEXTS or name in own_fields or (is_call and name == "input"):
                     continue
                 below = f"{place}.{name}" if place else name
                 found += _read_field(name, inner, below)
@@ -112,7 +120,11 @@ def _read_field(name: str, value: Any, path: str) -> Iterator[tuple[str, str]]:
             place, one = f"{place}.{inner}", one.get(inner)
         elif name in _WITH_URLS:
             continue
-        if isinstance(one, str) and one and one[:5].lower() != "data:" and (name not in _DATA or "://" in one[:32]):
+        if not isinstance(one, str) or not one or one[:5].lower() == "data:":
+            continue
+        if name == _GOOGLE_FILE and one.startswith(_IN_STORE):
+            continue
+        if name not in _DATA or "://" in one[:32]:
             yield place, one
 
 

@@ -244,10 +244,18 @@ class Source(Struct, frozen=True):
     """What a translation loses, each with its path."""
     violations: tuple[Any, ...] = ()
     """Why servers of other APIs cannot be sent the request: what is for a provider's own servers."""
+    canonical: Mapping[str, Any] = {}
+    """The body in one spelling, with the same entries, if clients of the API may spell its fields in several ways."""
+    knows_model: bool = False
+    """A server that takes everything is sent its media, and a response format beside tools, as they came: models of the
+    API differ in them, and the client knows its model."""
 
     @property
     def whole_body(self) -> Mapping[str, Any]:
-        """The body with all entries, those of earlier responses in the place of their response's id."""
+        """The body with all entries, those of earlier responses in the place of their response's id. Its fields have
+        one spelling."""
+        if self.canonical:
+            return self.canonical
         if self.api == "messages":
             return self.body
         own = {name: value for name, value in self.body.items() if name not in ("previous_response_id", "background")}

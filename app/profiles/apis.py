@@ -214,6 +214,7 @@ _GEMINI: dict[str, Fact] = {
     "parallel_tool_calls": Fact(False, "the request has no such field", _GEMINI_API),
 }
 _VERTEX: dict[str, Fact] = {
+    "takes": _VENDOR,
     "call_ids": Fact(
         "none",
         "calls and results have no `id`",
@@ -237,7 +238,7 @@ API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {
         "lmstudio": _LMSTUDIO_MESSAGES,
         "anthropic": _ANTHROPIC,
     },
-    "gemini": {"": _GEMINI, "vertex": _VERTEX},
+    "gemini": {"": _GEMINI, "gemini": {"takes": _VENDOR}, "vertex": _VERTEX},
 }
 """By API and kind of server, and within a kind by field; the kind `""` is every kind."""
 WITHOUT_MEDIA: dict[str, tuple[MediaKind, ...]] = {"responses": ("video",), "messages": ("audio", "video")}
@@ -278,7 +279,7 @@ WITHOUT_EFFECT: dict[str, frozenset[str]] = {
     "gemini": (_OF_CHAT_COMPLETIONS | _OF_RESPONSES | _OF_MESSAGES | {"valid_arguments", "thinking_budget"})
     - {"missing_signature", "call_ids"}
     | {"replay_reasoning", "replay_details", "effort_excludes", "forced_choice_while_thinking", "caller_fields"}
-    | {"cache_control", "takes", "passed_bodies", "parallel_tool_calls", "web_search_options"},
+    | {"cache_control", "parallel_tool_calls", "web_search_options"},
 }
 """The fields of a profile that change nothing, by the API of a server: that API has no place for what they say, or one
 form of it."""

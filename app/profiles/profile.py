@@ -362,14 +362,14 @@ class Profile(BaseModel):
     false, it is left out, with a warning."""
 
     takes: Literal["all", "known"] = "known"
-    """With the APIs `responses` and `messages`: how much of a client's own body of the same API the server knows.
-    `known`: what every server of the API knows, and what the gateway itself does not know; items, tools and fields that
-    only the API's vendor knows are left out, or translated, with a warning. `all`: everything."""
+    """With the APIs `responses`, `messages` and `gemini`: how much of a client's own body of the same API the server
+    knows. `known`: what every server of the API knows, and what the gateway itself does not know; items, tools and
+    fields that only the API's vendor knows are left out, or translated, with a warning. `all`: everything."""
     passed_bodies: bool = True
-    """With the APIs `responses` and `messages`: what nothing changed of the body of a client of the same API is sent as
-    it came, and the client gets the server's own events, as long as the other fields of the profile change nothing of
-    the reply and no event lacks a field. If false, the request and the reply are translated, as between other APIs: for
-    a server that ignores parts of the API."""
+    """With the APIs `responses`, `messages` and `gemini`: what nothing changed of the body of a client of the same API
+    is sent as it came, and the client gets the server's own events, as long as the other fields of the profile change
+    nothing of the reply and no event lacks a field. If false, the request and the reply are translated, as between
+    other APIs: for a server that ignores parts of the API."""
     stream: Literal["always", "as_asked", "never"] = "always"
     """Whether the gateway asks the server for a stream: `always`, `as_asked` only if the caller wants one, or `never`.
     Some servers cannot stream, or leave out the usage when they do. A reply that was not streamed reaches a caller who
@@ -395,7 +395,7 @@ class Profile(BaseModel):
         """The profile of a server with the same preferences that takes everything as a client of its own API sends it:
         beside it can be seen what this profile changes."""
         preferred = {name: getattr(self, name) for name in PREFERENCES}
-        if preferred["thinking_switch"] != "adaptive":
+        if preferred["thinking_switch"] not in ("adaptive", "level", "gemini_budget"):
             preferred["thinking_switch"] = "budget"
         return Profile(**preferred | _TAKES_EVERYTHING)
 

@@ -34,7 +34,9 @@ def _list_formats(request: ChatRequest, profile: Profile) -> Sequence[str]:
 
 def _find_obstacle(request: ChatRequest, profile: Profile) -> str:
     """Return what no response format is sent beside, in words; "" if there is nothing."""
-    if request.tools and not profile.formats_beside_tools:
+    source = request.source
+    is_known = source is not None and source.knows_model and profile.takes == "all"
+    if request.tools and not profile.formats_beside_tools and not is_known:
         return " beside tools"
     rule = profile.formats_while_thinking
     explains = rule == "explain" or (rule == "thinking_off" and profile.thinking_switch == "none")

@@ -53,6 +53,8 @@ class Api(Struct, frozen=True):
     """Of the list of the server's models."""
     fields: frozenset[str] = frozenset()
     """The fields that a body is known to have, at the makers of the API."""
+    own_fields: frozenset[str] = frozenset()
+    """The fields at any depth whose values are the client's own: arguments, results and schemas."""
     conversation: str = "messages"
     """The field of the body with the messages."""
     options: str | None = None
@@ -80,7 +82,7 @@ class Api(Struct, frozen=True):
     """Builds a body from `ChatRequest.source`."""
     write_own_beginning: WriteBeginning | None = None
     """Writes the beginning of a conversation from the client's own entries. `build_own` then takes requests with such
-    a beginning."""
+    a beginning. None: each request is written as a whole."""
     build_passed: BuildBody | None = None
     """Builds a body from `ChatRequest.passed`."""
     make_passing_reader: Callable[[str], ReplyReader] | None = None

@@ -31,7 +31,7 @@ _ACCOUNT = frozenset(
         *("container", "container_id", "vector_store_id", "vector_store_ids", "file_search_store_names"),
         *("file_id", "file_ids", "connector_id", "tunnel_id", "skill_id", "cached_content", "batch_id"),
         *("memory_store_id", "environment_id", "vault_ids", "workspace_id", "user_profile_id"),
-        *("cachedContent", "fileSearchStoreNames", "ragResources", "ragCorpora", "datastore"),
+        *("cachedContent", "fileSearchStoreNames", "ragResources", "ragCorpora", "datastore", "fileUri"),
     }
 )
 """Fields that name something in the account with which the gateway calls a server: conversations, prompts, containers,
@@ -58,6 +58,8 @@ _WRITTEN_BY_SERVER = re.compile(
 )
 """The types of items and blocks that a server has written: they repeat the ids of what it made. Clients send them back
 with the conversation."""
+_IN_STORE = re.compile(r"files/|gs://|https?://generativelanguage\.googleapis\.com[:/]", re.IGNORECASE)
+"""How files begin that were uploaded with the operator's key. Other addresses are public."""
 _Keys = tuple[str | int, ...]
 
 
@@ -146,16 +148,20 @@ class BodyCheck(Struct, frozen=True):
                 yield (name,), name
             elif name in _HOLDERS:
                 yield from _find_names(value, (name,))
+        texts = _TEXTS if self.own is None else _TEXTS | self.own.own_fields
         for place, tool in _list_server_tools(self.fields):
-            yield from _find_names(tool, ("tools", place))
+            yield from _find_names(tool, ("tools", place), texts)
         field = "" if self.own is None else self.own.conversation
         entries = self.fields.get(field)
         if isinstance(entries, list):
-            yield from self._find_in_conversation(field, entries)
+            yield from self._find_in_conversation(field, entries, texts)
 
-    def _find_in_conversation(self, field: str, entries: list[Any]) -> tuple[tuple[_Keys, str], ...]:
+    def _find_in_conversation(
+        self, field: str, entries: list[Any], texts: frozenset[str]
+    ) -> tuple[tuple[_Keys, str], ...]:
         def read(start: int, end: int) -> tuple[tuple[_Keys, str], ...]:
-            return tuple([one for place in range(start, end) for one in _find_names(entries[place], (field, place))])
+            places = range(start, end)
+            return tuple([one for place in places for one in _find_names(entries[place], (field, place), texts)])
 
         return gather(BodyCheck, read, entries, self.known, ())
 
@@ -185,8 +191,9 @@ def _list_server_tools(fields: Mapping[str, Any]) -> Iterator[tuple[int, Mapping
             yield place, tool
 
 
-def _find_names(value: Any, keys: _Keys) -> list[tuple[_Keys, str]]:
-    """Return what leads to each thing of the account in a value of any nesting, and the field that names it."""
+def _find_names(value: Any, keys: _Keys, texts: frozenset[str] = _TEXTS) -> list[tuple[_Keys, str]]:
+    """Return what leads to each thing of the account in a value of any nesting, and the field that names it. `texts`
+    are fields in which nothing is named."""
     found: list[tuple[_Keys, str]] = []
     waiting: list[tuple[_Keys, Any]] = [(keys, value)]
     while waiting:
@@ -197,7 +204,7 @@ def _find_names(value: Any, keys: _Keys) -> list[tuple[_Keys, str]]:
             for name, inner in one.items():
                 if name in _ACCOUNT and _names_something(name, inner, one):
                     found.append(((*place, name), name))
-                elif name not in _TEXTS and isinstance(inner, dict | list):
+                elif name not in texts and isinstance(inner, dict | list):
                     waiting.append(((*place, name), inner))
     return found
 
@@ -211,6 +218,8 @@ def _names_something(name: str, value: Any, holder: Mapping[str, Any] | None = N
         return bool(value.get("id") or own or value.get("file_ids"))
     if name == "skill_id" and holder is not None:
         return _is_own_skill(holder)
+    if name == "fileUri":
+        return isinstance(value, str) and _IN_STORE.match(value) is not None
     return value not in (None, "", [], {})
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event, Extra, Failed, Finish, PassedEnd, is_end
-from app.chat.messages import SEAL_PREFIX, ChatRequest
+from app.chat.messages import SEAL_PREFIX, ChatRequest, Tool
 from app.chat.stage import Pipe, Stage
 from app.formats.anthropic.arguments import CallsStage
 from app.formats.anthropic.stream import AnthropicStreamEncoder
@@ -23,6 +23,21 @@ from app.upstream.responses import api as responses
 Json = dict[str, Any]
 Part = tuple[str, ...]
 STOP_WORD = "STOP"
+PLAIN = ChatRequest(model="m", messages=())
+STOPS = ChatRequest(model="m", messages=(), params={"stop": [STOP_WORD]})
+SCHEMA: Json = {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
+TOOLS = ChatRequest(model="m", messages=(), tools=(Tool("get_weather", SCHEMA),))
+MODES: tuple[Any, ...] = ("leading", "interleaved", "forced_open", "auto_close")
+PROFILES = [
+    (PLAIN, Profile(inline_think="off")),
+    (STOPS, Profile(inline_think="off")),
+    *((PLAIN, Profile(inline_think=mode)) for mode in MODES),
+    (TOOLS, Profile(text_tools="hermes")),
+]
+
+
+def stop_words(request: ChatRequest) -> tuple[str, ...]:
+    return (STOP_WORD,) if request is STOPS else ()
 
 
 class OwnApi(NamedTuple):

@@ -6,39 +6,29 @@ import random
 from typing import Any
 
 import pytest
-from app.chat.messages import ChatRequest, Tool
-from app.profiles import KINDS, Profile, find_profile
+from app.profiles import KINDS, find_profile
 
 from tests.cuts import bytewise, random_cuts, whole
 from tests.each_case import each_case
 from tests.effort import LONG
 from tests.streams.own_replies import (
     MESSAGES,
+    PLAIN,
+    PROFILES,
     RESPONSES,
-    STOP_WORD,
     Json,
     OwnApi,
     insert_texts,
     list_mistakes,
     read_frames,
     serve,
+    stop_words,
     write_stream,
 )
 from tests.upstream.messages import recordings as message_recordings
 from tests.upstream.messages.replies import block, start, stop, text
 from tests.upstream.responses import recordings as response_recordings
 
-PLAIN = ChatRequest(model="m", messages=())
-STOPS = ChatRequest(model="m", messages=(), params={"stop": [STOP_WORD]})
-SCHEMA: Json = {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
-TOOLS = ChatRequest(model="m", messages=(), tools=(Tool("get_weather", SCHEMA),))
-MODES: tuple[Any, ...] = ("leading", "interleaved", "forced_open", "auto_close")
-PROFILES = [
-    (PLAIN, Profile(inline_think="off")),
-    (STOPS, Profile(inline_think="off")),
-    *((PLAIN, Profile(inline_think=mode)) for mode in MODES),
-    (TOOLS, Profile(text_tools="hermes")),
-]
 CALL: Json = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
 BARE: Json = {"type": "tool_use", "id": "toolu_2", "name": "g", "input": {}}
 SEARCH: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
@@ -119,10 +109,6 @@ def make_response_events() -> list[Json]:
 
 RESPONSE = make_response_events()
 SAMPLES = [(MESSAGES, MESSAGE), (RESPONSES, RESPONSE)]
-
-
-def stop_words(request: ChatRequest) -> tuple[str, ...]:
-    return (STOP_WORD,) if request is STOPS else ()
 
 
 @each_case(("api", "events"), SAMPLES)

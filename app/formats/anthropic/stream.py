@@ -22,7 +22,6 @@ from app.chat.context_edits import COMPACTION
 from app.chat.events import (
     SAID_BY_PASSED,
     Event,
-    Extra,
     Failed,
     Finish,
     Passed,
@@ -49,6 +48,7 @@ from app.formats.anthropic.native import (
 from app.formats.anthropic.parse import INVALID_ARGUMENTS
 from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder, WholeEncoder
+from app.formats.own_details import count_details, drop_details
 from app.formats.seal import Seal, write_seal
 from app.formats.sse import encode_json, escape_line_separators, write_named
 
@@ -147,7 +147,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
                 return b"".join([*out, self._end_passing(), self.feed(events[place + 1 :])])
             else:
                 self._said.append(event)
-                self._own_details -= _count_details(event) if type(event) is Extra else 0
+                self._own_details -= count_details(event)
         return b"".join(out)
 
     def _feed_first(self, events: list[Event]) -> bytes:
@@ -168,18 +168,8 @@ class AnthropicStreamEncoder(DeltaEncoder):
 
     def _strip(self, events: list[Event]) -> list[Event]:
         """Return the events without what the server's own had."""
-        if self._own_details <= 0:
-            return events
-        out: list[Event] = []
-        for event in events:
-            count = min(_count_details(event), self._own_details) if type(event) is Extra else 0
-            if count:
-                assert type(event) is Extra
-                self._own_details -= count
-                left = event.fields["reasoning_details"][count:]
-                event = Extra({**event.fields, "reasoning_details": left}, event.index)
-            out.append(event)
-        return out
+        events, self._own_details = drop_details(events, self._own_details)
+        return events
 
     def _write_last(self, warnings: list[str]) -> bytes:
         """Write the end of the message, which is the server's own if it has sent one."""
@@ -442,11 +432,6 @@ class AnthropicStreamEncoder(DeltaEncoder):
     @override
     def fail(self, error: Json) -> bytes:
         return b"event: error\ndata: %b\n\n" % escape_line_separators(encode_json(WRITE_ERROR(error)))
-
-
-def _count_details(extra: Extra) -> int:
-    details = extra.fields.get("reasoning_details")
-    return len(details) if isinstance(details, list) else 0
 
 
 class AnthropicWholeEncoder(WholeEncoder):

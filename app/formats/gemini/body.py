@@ -5,22 +5,23 @@ another reply without it, and else ignored, with a warning if it changes the rep
 ignored with a warning. The name of the model, and whether the reply is a stream, are in the path.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from app.chat.messages import ChatRequest, Message, RequestPaths, Text
+from app.chat.messages import ChatRequest, Message, RequestPaths, Source, Text, Tool
 from app.errors import InvalidInput, ParleyError, Violation
 from app.formats.base import Format, Options, ReplyMode
 from app.formats.body import CacheChoice, CacheControl, ParsedRequest, RejectedRequest, ReplySettings
 from app.formats.gemini import GEMINI, GEMINI_ARRAY
 from app.formats.gemini.json_schema import read_schema
 from app.formats.gemini.parse import ParsedContents, parse_contents
+from app.formats.gemini.passed import make_passed_request
 from app.formats.gemini.schema import DATA_FIELDS, GeminiContent
-from app.formats.gemini.spelling import canonicalize, spell_all, to_snake
+from app.formats.gemini.spelling import canonicalize, has_doubles, name_fields, spell_all, to_snake
 from app.formats.gemini.tools import GeminiToolConfig, choose_tools, parse_tools
 from app.formats.json_object import parse_object
 from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
@@ -174,17 +175,42 @@ def _parse(
 ) -> ParsedRequest | RejectedRequest:
     given: dict[str, Any] | None = None
     prefix = ""
+
+    def refuse(violations: Iterable[Violation]) -> InvalidInput:
+        return InvalidInput([Violation(prefix + one.path, one.message) for one in spell_all(violations, given)])
+
     try:
         given = parse_object(raw, memory)
         if counts:
             prefix, given = _find_counted(given)
-        parsed = _parse_request(given, limits, target, counts=counts)
+        parsed, foreign = _parse_request(given, limits, target, counts=counts)
     except InvalidInput as error:
-        own = [Violation(prefix + one.path, one.message) for one in spell_all(error.violations, given)]
-        return RejectedRequest(InvalidInput(own), GEMINI.error)
+        refusal = refuse(error.violations)
+        return RejectedRequest(refusal, GEMINI.error, _pass_unread(given, refusal, limits, target))
     except ParleyError as error:
         return RejectedRequest(error, GEMINI.error)
-    return replace(parsed, warnings=limit_warnings(parsed.warnings))
+    parsed = replace(parsed, warnings=limit_warnings(parsed.warnings))
+    if not foreign:
+        return parsed
+    refusal = refuse(foreign)
+    source = parsed.request.source
+    assert source is not None
+    source = replace(source, violations=tuple(refusal.violations))
+    return RejectedRequest(refusal, GEMINI.error, replace(parsed, request=replace(parsed.request, source=source)))
+
+
+def _pass_unread(
+    given: dict[str, Any] | None, refusal: ParleyError, limits: RequestLimits, target: GenerateTarget
+) -> ParsedRequest | None:
+    """Return a request that the gateway cannot read, for Google's servers, which may know more; None if no server can
+    be sent it."""
+    request = None
+    if given is not None:
+        request = make_passed_request(given, refusal, limits, target.model, target.stream, _PATHS)
+    if request is None:
+        return None
+    settings = ReplySettings(target.model, target.stream, "delta" if target.stream else "whole")
+    return ParsedRequest(settings, target.reply_format, request, (), Options())
 
 
 def _find_counted(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -198,8 +224,9 @@ def _find_counted(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def _parse_request(
     given: dict[str, Any], limits: RequestLimits, target: GenerateTarget, *, counts: bool
-) -> ParsedRequest:
-    """`given` is the body in the caller's spelling; violations have the documentation's."""
+) -> tuple[ParsedRequest, list[Violation]]:
+    """Return the request, and what only Google's servers can do of it. `given` is the body in the caller's spelling;
+    violations have the documentation's. Raises InvalidInput."""
     body = canonicalize(given)
     _refuse_long_lists(body, limits)
     contents = body.get("contents")
@@ -212,40 +239,73 @@ def _parse_request(
         body.get("generationConfig"), GeminiGenerationConfig, "generationConfig"
     )
     cache, cache_violations = _read_cache(body)
+    refused = list(_check_refused(body, generation))
+    gaps = [] if counts else conversation.gaps
     violations = [
-        *(conversation.violations or ([] if counts else conversation.gaps)),
+        *conversation.violations,
+        *gaps,
         *system_violations,
         *found.violations,
         *violations,
         *([] if found.violations else chosen.violations),
         *generation_violations,
-        *_check_refused(body, generation),
+        *refused,
+        *_check_kwargs(body),
         *cache_violations,
         *find_invalid_fields(given, {}, frozenset(), limits.max_nesting),
     ]
+    foreign = {id(one) for one in (*gaps, *conversation.foreign, *found.foreign, *chosen.violations, *refused)}
     params = _translate_params(body, given, generation, violations)
     if chosen.choice is not None:
         params["tool_choice"] = chosen.choice
-    if violations:
+    if any(id(one) not in foreign for one in violations):
         raise InvalidInput(violations)
+    messages = (*system, *conversation.messages)
     request = ChatRequest(
         model=target.model,
-        messages=(*system, *conversation.messages),
+        messages=messages,
         tools=chosen.tools,
         params=params,
         text_joiner=GEMINI.text_joiner,
         policy=GEMINI.policy,
         stream=target.stream,
         paths=_PATHS,
+        source=_make_source(given, body, messages, chosen.tools, params),
     )
     mode: ReplyMode = "delta" if target.stream else "whole"
     thinking = generation.thinkingConfig
-    return ParsedRequest(
+    parsed = ParsedRequest(
         ReplySettings(target.model, target.stream, mode, cache=cache),
         target.reply_format,
         request,
         (*conversation.warnings, *found.warnings, *chosen.warnings, *_warn_of_ignored(body, generation)),
         Options(hide_thinking=not (thinking is not None and thinking.includeThoughts)),
+    )
+    return parsed, violations
+
+
+def _make_source(
+    given: dict[str, Any],
+    canonical: dict[str, Any],
+    messages: tuple[Message, ...],
+    tools: tuple[Tool, ...],
+    params: Mapping[str, Any],
+) -> Source:
+    """Return the client's own body, for servers of this API. A field in both spellings is in it once."""
+    body = name_fields(canonical if has_doubles(given) else given)
+    contents, config = body.get("contents"), body.get("generationConfig")
+    extensions = {name for name in given if name in _PASSED}
+    extensions |= {name for name in config if name in _PASSED and name not in _NAMES} if config else set()
+    return Source(
+        "gemini",
+        body,
+        contents if isinstance(contents, list) else canonical["contents"],
+        messages,
+        tools,
+        {name: value for name, value in params.items() if name not in extensions and name != "extra_body"},
+        paths=("contents",),
+        canonical={name: value for name, value in canonical.items() if name != "model"},
+        knows_model=True,
     )
 
 
@@ -334,6 +394,9 @@ def _check_refused(body: dict[str, Any], generation: GeminiGenerationConfig) -> 
     if thinking is not None and thinking.thinkingBudget is not None and _read_level(thinking) is not None:
         yield Violation("generationConfig.thinkingConfig", "must have thinkingLevel or thinkingBudget, not both")
     yield from _check_output(generation)
+
+
+def _check_kwargs(body: dict[str, Any]) -> Iterator[Violation]:
     kwargs = body.get(_KWARGS)
     if kwargs is not None and not isinstance(kwargs, dict):
         yield Violation(_KWARGS, "must be an object")

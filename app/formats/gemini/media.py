@@ -49,14 +49,16 @@ def read_blob(blob: GeminiBlob, path: str) -> Media | Violation:
 
 
 def read_file(file: GeminiFile, path: str) -> Media | Violation:
-    place, uri = f"{path}.fileUri", file.fileUri
-    problem = _find_problem(uri)
-    if problem is not None:
-        return Violation(place, problem)
-    kind = find_kind(file.mimeType) if file.mimeType else guess_kind(uri)
+    problem = find_google_only(file.fileUri) or _find_problem(file.fileUri)
+    return Violation(f"{path}.fileUri", problem) if problem is not None else read_address(file, path)
+
+
+def read_address(file: GeminiFile, path: str) -> Media | Violation:
+    """Read a file whose address may be one that only Google's servers know."""
+    kind = find_kind(file.mimeType) if file.mimeType else guess_kind(file.fileUri)
     if kind is None:
         return Violation(f"{path}.mimeType", f"must be that of an image, audio, a video or a text: {_INSTEAD}")
-    return Media(kind, (uri,), path=place, name=_get_name(file.displayName))
+    return Media(kind, (file.fileUri,), path=f"{path}.fileUri", name=_get_name(file.displayName))
 
 
 def guess_kind(url: str) -> MediaKind:
@@ -65,18 +67,27 @@ def guess_kind(url: str) -> MediaKind:
     return find_kind(media_type) or "file"
 
 
-def _find_problem(uri: str) -> str | None:
+def find_google_only(uri: str) -> str | None:
+    """Return why no other server than Google's can read a file; None if one can."""
     try:
         parts = urlsplit(uri)
         host = (parts.hostname or "").lower()
     except ValueError:
-        return "is not a valid URL"
+        return None
     if uri.startswith("files/") or (host == _GOOGLE_FILES and "/files/" in parts.path):
         return f"is a file of Google's Files API, which is not served here: {_INSTEAD}"
     if parts.scheme.lower() == "gs":
         return f"is a file of Google Cloud Storage, which only Google's servers read: {_INSTEAD}"
     if any(host == name or host.endswith(f".{name}") for name in _YOUTUBE):
         return f"is a video of YouTube, which only Google's servers read: {_INSTEAD}"
+    return None
+
+
+def _find_problem(uri: str) -> str | None:
+    try:
+        urlsplit(uri)
+    except ValueError:
+        return "is not a valid URL"
     try:
         check_url(uri)
     except ValueError as error:

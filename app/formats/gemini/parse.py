@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, make_call_id
 from app.errors import Violation
 from app.formats.base import Options, ParsedMessages
-from app.formats.gemini.media import read_blob, read_file
+from app.formats.gemini.media import find_google_only, read_address, read_blob, read_file
 from app.formats.gemini.schema import (
     DATA_FIELDS,
     ROLES,
@@ -46,6 +46,8 @@ class ParsedContents(Struct, frozen=True):
     warnings: Sequence[str] = ()
     gaps: Sequence[Violation] = ()
     """Calls without a result, and results without a call."""
+    foreign: Sequence[Violation] = ()
+    """Those of `violations` that are about files which only Google's servers read."""
 
 
 def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
@@ -74,6 +76,7 @@ def parse_contents(contents: list[Any], path: str, schema: type[GeminiContent] =
 class _Reader:
     def __init__(self) -> None:
         self.violations: list[Violation] = []
+        self.foreign: list[Violation] = []
         self._warnings: list[str] = []
         self._messages: list[Message] = []
         self._calls = _OpenCalls()
@@ -98,8 +101,8 @@ class _Reader:
     def finish(self, path: str) -> ParsedContents:
         if not self._messages and not self.violations:
             self.violations.append(Violation(path, "no content has anything for the model"))
-        gaps = () if self.violations else [*self._calls.gaps, *self._calls.list_unanswered()]
-        return ParsedContents(tuple(self._messages), self.violations, self._warnings, gaps)
+        gaps = () if len(self.violations) > len(self.foreign) else [*self._calls.gaps, *self._calls.list_unanswered()]
+        return ParsedContents(tuple(self._messages), self.violations, self._warnings, gaps, self.foreign)
 
     def _warn_of_unknown(self, content: GeminiContent, path: str) -> None:
         found = find_unknown_keys(content, path)
@@ -159,7 +162,11 @@ class _Reader:
         if part.inlineData is not None:
             found = read_blob(part.inlineData, f"{path}.inlineData")
         elif part.fileData is not None:
-            found = read_file(part.fileData, f"{path}.fileData")
+            problem = find_google_only(part.fileData.fileUri)
+            if problem is not None:
+                self.foreign.append(Violation(f"{path}.fileData.fileUri", problem))
+                self.violations.append(self.foreign[-1])
+            found = (read_file if problem is None else read_address)(part.fileData, f"{path}.fileData")
         if isinstance(found, Violation):
             self.violations.append(found)
             return Media("file", ("",))  # nothing is sent of a request with violations

@@ -136,5 +136,7 @@ DATA_FIELDS = (
 
 STOP, MAX_TOKENS, SAFETY, MALFORMED_CALL = "STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL"
 """Finish reasons. No other ones are written: a word that Google does not have ends as `other` in the AI SDK."""
+FORMAT = "google-gemini-v1"
+"""The `format` of items of `reasoning_details` that are parts of Google's own."""
 SIGNATURE_VENDOR, SIGNATURE_KEY = "google", "thought_signature"
 """Where `extra_content` of a call or a text has Google's signature, as Google's endpoint for OpenAI's clients does."""

@@ -70,6 +70,31 @@ def canonicalize(value: Any) -> Any:
     return out
 
 
+def name_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with the documentation's names of its own fields. What is in them stays as it is."""
+    out: dict[str, Any] = {}
+    for given, value in fields.items():
+        name = _CAMEL.get(given, given)
+        if out.get(name) is None and (name == given or fields.get(name) is None):
+            out[name] = value
+    return out
+
+
+def has_doubles(value: Any) -> bool:
+    """Whether an object has a field in both spellings, of which only one is read."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += [inner for inner in one if isinstance(inner, list | dict)]
+        elif isinstance(one, dict):
+            given = [name for name, inner in one.items() if inner is not None]
+            if len({_CAMEL.get(name, name) for name in given}) < len(given):
+                return True
+            waiting += [inner for name, inner in one.items() if isinstance(inner, list | dict) and name not in _OPAQUE]
+    return False
+
+
 def _read_list(name: str, value: Any) -> Any:
     if name not in _LISTS:
         return value

@@ -3,6 +3,9 @@
 A stream has nothing but `data:` lines and blank lines: the SDKs fail at comments, names and `[DONE]`. A chunk is one
 line. It ends with a chunk that has a `finishReason`, or with an error.
 
+To a client of a Gemini server, that server's own chunks (`Passed`) are sent as they are, with the model's name as the
+client has it. A chunk with a `finishReason` waits for the end of the reply, because a stream that breaks has none.
+
 A call is sent when its arguments are whole, because `args` is an object, and all calls that follow one another are sent
 together. If one of them is no object when the reply ends, none of them is sent: the reply ends with
 MALFORMED_FUNCTION_CALL, after which agents ask again. What a model server wants back with the reply is in the signature
@@ -17,14 +20,17 @@ from typing_extensions import override
 
 from app.chat import datauri
 from app.chat.accumulator import MessageAccumulator, ReplyMessage, is_json_object
-from app.chat.events import Event, Finish, MediaOutput
+from app.chat.events import Event, Failed, Finish, MediaOutput, Passed, PassedEnd
 from app.chat.messages import make_call_id
+from app.errors import UpstreamFailed
 from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder, WholeEncoder
+from app.formats.gemini.chunks import drop_finish, is_last, join_chunks, rename_model
 from app.formats.gemini.citations import write_grounding
 from app.formats.gemini.errors import WRITE_ERROR
-from app.formats.gemini.schema import MALFORMED_CALL, MAX_TOKENS, SAFETY, STOP
+from app.formats.gemini.schema import FORMAT, MALFORMED_CALL, MAX_TOKENS, SAFETY, STOP
 from app.formats.gemini.signatures import find_own_signature, holds_something, write_signature
+from app.formats.own_details import count_details, drop_details
 from app.formats.seal import Seal
 from app.formats.sse import encode_json, escape_line_separators
 
@@ -41,6 +47,9 @@ _REASONS = {
 }
 """The last two end replies whose tools the gateway runs; `parley.server_tools` says which it was."""
 _SPOKEN = ("content", "reasoning_content", "media")
+_PLAIN_ENDS, _OWN_ENDS = (STOP, MAX_TOKENS), ("stop", "tool_calls", "content_filter")
+"""Google's finish reasons that say no more than the gateway's, and those of the gateway that others may be read as."""
+_MOST_HELD = 256
 
 
 class _Ending:
@@ -66,6 +75,33 @@ class _Parts:
         self._signed_texts: set[int] = set()
         """The texts whose own signature was sent."""
         self._ids: set[str] = set()
+        self.is_native = False
+        """The model's server is Google's, which reads its own parts, and no reasoning."""
+        self._written: set[int] = set()
+        """The details that were written as parts."""
+
+    def adopt(self, accumulator: MessageAccumulator) -> None:
+        """Go on behind chunks of the server's own, which had these messages."""
+        messages, text = accumulator.messages, accumulator.open_message
+        self._ids.update(one.id for one in messages if one.kind == "function_call")
+        self._written.update(id(detail) for one in messages for detail in _list_details(one))
+        is_signed = text is not None and text.extra.get("extra_content") is not None
+        self._last_text = text if text is not None and text.kind == "content" and not is_signed else None
+
+    def _take_items(self, details: Sequence[Any]) -> list[Json]:
+        """Return the details that are parts of Google's own."""
+        if not self.is_native:
+            return []
+        parts = []
+        for detail in details:
+            item = detail.get("item") if isinstance(detail, dict) and detail.get("format") == FORMAT else None
+            if isinstance(item, dict) and id(detail) not in self._written:
+                self._written.add(id(detail))
+                parts.append(item)
+        return parts
+
+    def _drop_written(self, details: Sequence[Any]) -> list[Any]:
+        return [detail for detail in details if id(detail) not in self._written]
 
     def begin(self, message: ReplyMessage) -> list[Json]:
         """Return the parts that come before a message: the calls before it, and the signature of the text before."""
@@ -74,9 +110,10 @@ class _Parts:
         parts = self._sign_text()
         if message.kind == "function_call":
             self._held.append(message)
-            return parts
+            return parts + self._take_items(_list_details(message))
         if self._held and all(is_whole(call) for call in self._held):
             parts += self._write_calls(self._take_held())
+        parts += self._take_items(_list_details(message))
         self._unsealed.append(message)
         self._last_text = message if message.kind == "content" else None
         return parts
@@ -90,14 +127,17 @@ class _Parts:
             names = ", ".join(dict.fromkeys(call.name for call in broken))
             reason, whole = MALFORMED_CALL, []
             message = f"the arguments of {names} are not a JSON object"
+        elif self.is_native and finish.native_reason not in (None, *_PLAIN_ENDS) and finish.reason in _OWN_ENDS:
+            reason = str(finish.native_reason)
         elif finish.reason == "stop" and any(one.refusal for one in accumulator.messages):
             reason, message = SAFETY, "the model has refused to answer"
         loose = accumulator.loose_extra.get("reasoning_details")
         details = loose if isinstance(loose, list) else []
+        parts = self._take_items(details)
         if whole:
-            parts = [*self._sign_text(), *self._write_calls(whole, details)]
+            parts += [*self._sign_text(), *self._write_calls(whole, details)]
         else:
-            parts = self._write_last_seal(details)
+            parts += self._write_last_seal(details)
         return _Ending(parts, reason, message)
 
     def _take_held(self) -> list[ReplyMessage]:
@@ -116,14 +156,15 @@ class _Parts:
     def _seal(self, *, with_reasoning: bool, details: Sequence[Any] = ()) -> Seal:
         """Return what is to be kept of everything since the last seal, but for calls."""
         said, self._unsealed = self._unsealed, []
-        reasoning = "".join(one.text for one in said if one.kind == "reasoning_content") if with_reasoning else ""
+        seals_reasoning = with_reasoning and not self.is_native
+        reasoning = "".join(one.text for one in said if one.kind == "reasoning_content") if seals_reasoning else ""
         found = [one for message in said for one in _list_details(message)]
         texts = [
             None if one.index in self._signed_texts else one.extra.get("extra_content")
             for one in said
             if one.kind == "content"
         ]
-        return Seal(reasoning or None, [*found, *details], texts=texts if any(texts) else [])
+        return Seal(reasoning or None, self._drop_written([*found, *details]), texts=texts if any(texts) else [])
 
     def _write_calls(self, calls: Sequence[ReplyMessage], details: Sequence[Any] = ()) -> list[Json]:
         ids = [self._choose_id(call) for call in calls]
@@ -258,6 +299,14 @@ class GeminiStreamEncoder(DeltaEncoder):
         self._parts = _Parts(info)
         self._hides = info.options.hide_thinking
         self._has_parts = False
+        self._passes: bool | None = None if info.options.passed else False
+        """Whether the server's own chunks are sent; None before the first one, if they may be."""
+        self._waiting: str | None = None
+        """The server's chunk with a finish reason, behind which none has come."""
+        self._said: list[Event] = []
+        """What the server's chunks have said and the accumulator does not have."""
+        self._own_details = 0
+        """How many items of `reasoning_details` they had that have not come in an `Extra`."""
         self._tail = b',"modelVersion":%b,"responseId":%b}' % (
             escape_line_separators(encode_json(info.model)),
             encode_json(info.response_id),
@@ -269,6 +318,74 @@ class GeminiStreamEncoder(DeltaEncoder):
     @override
     def heartbeat(self) -> bytes:
         return HEARTBEAT
+
+    @override
+    def feed(self, events: list[Event]) -> bytes:
+        if self._passes is None and events:
+            self._passes = self._parts.is_native = type(events[0]) is Passed or type(events[0]) is PassedEnd
+        if not self._passes:
+            events, self._own_details = drop_details(events, self._own_details)
+            return super().feed(events)
+        out: list[bytes] = []
+        for place, event in enumerate(events):
+            if type(event) is Passed:
+                self._own_details += event.details
+                out.append(self._write_passed(event.data))
+            elif type(event) is PassedEnd:
+                return b"".join([*out, self._end_passing(), self.feed(events[place + 1 :])])
+            elif type(event) is Finish:
+                out.append(self._write_last(self._info.warnings_with(event)))
+            elif type(event) is Failed:
+                out.append(self.fail(UpstreamFailed(event.fault).to_dict(self._info.request_id)))
+            else:
+                self._said.append(event)
+                self._own_details -= count_details(event)
+        if len(self._said) >= _MOST_HELD:
+            self._accumulate_said()
+        return b"".join(out)
+
+    @override
+    def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
+        if not self._info.options.passed:
+            return super().feed_each(batches)
+        return b"".join(map(self.feed, batches))
+
+    def _accumulate_said(self) -> None:
+        said, self._said = self._said, []
+        self._accumulator.feed(said)
+
+    def _write_passed(self, text: str) -> bytes:
+        """Write a chunk of the server, but for the last one."""
+        out, self._waiting = self._take_waiting(), None
+        if is_last(text):
+            self._waiting = text
+            return out
+        return out + self._write_own(text)
+
+    def _take_waiting(self) -> bytes:
+        text, self._waiting = self._waiting, None
+        return b"" if text is None else self._write_own(text)
+
+    def _write_own(self, text: str) -> bytes:
+        return self._frame(escape_line_separators(rename_model(text, self._info.model)))
+
+    def _write_last(self, warnings: list[str]) -> bytes:
+        """Write the end of the server's own chunks. What the gateway has to say of the reply is in the last one."""
+        if warnings:
+            beside = {"parley": {"warnings": warnings}}
+            known: Json = msgspec.json.decode(self._waiting or "{}")
+            self._waiting = encode_json({**known, **beside}).decode()
+        return self._take_waiting() + self._last
+
+    def _end_passing(self) -> bytes:
+        """End the server's own chunks. What they have said is known, but is not written again."""
+        self._passes = False
+        rest = None if self._waiting is None else drop_finish(self._waiting)
+        self._has_parts, self._waiting = True, rest
+        self._accumulate_said()
+        self._accumulator.drop_loose_extra()
+        self._parts.adopt(self._accumulator)
+        return self._take_waiting()
 
     def _frame(self, data: bytes) -> bytes:
         return b"data: %b\r\n\r\n" % data
@@ -313,7 +430,8 @@ class GeminiStreamEncoder(DeltaEncoder):
 
     @override
     def fail(self, error: dict[str, Any]) -> bytes:
-        return self._frame(escape_line_separators(encode_json(WRITE_ERROR(error)))) + self._last
+        out = b"" if self._waiting is None else self._end_passing()  # a reply that breaks has no finish reason
+        return out + self._frame(escape_line_separators(encode_json(WRITE_ERROR(error)))) + self._last
 
 
 class GeminiArrayEncoder(GeminiStreamEncoder):
@@ -338,14 +456,37 @@ class GeminiArrayEncoder(GeminiStreamEncoder):
 class GeminiWholeEncoder(WholeEncoder):
     """One object."""
 
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._passed: list[str] = []
+        """The server's own chunks."""
+        self._is_native = False
+
     @override
     def feed(self, events: list[Event]) -> bytes:
+        if self._info.options.passed:
+            for event in events:
+                if type(event) is Passed:
+                    self._passed.append(event.data)
+                elif type(event) is PassedEnd:
+                    self._passed, self._is_native = [], True
         return escape_line_separators(super().feed(events))
+
+    @override
+    def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
+        if not self._info.options.passed:
+            return super().feed_each(batches)
+        return b"".join(map(self.feed, batches))
 
     @override
     def _write_reply(self, finish: Finish) -> Json:
         info, accumulator = self._info, self._accumulator
+        if self._passed:
+            warnings = info.warnings_with(finish)
+            beside: Json = {"parley": {"warnings": warnings}} if warnings else {}
+            return join_chunks(self._passed, info.model) | beside
         writer, parts = _Parts(info), list[Json]()
+        writer.is_native = self._is_native
         for message in accumulator.messages:
             parts += writer.begin(message)
             parts += self._write_message(message)

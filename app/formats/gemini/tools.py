@@ -68,6 +68,8 @@ class FoundTools(Struct, frozen=True):
     tools: tuple[Tool, ...] = ()
     paths: tuple[str, ...] = ()
     violations: Sequence[Violation] = ()
+    foreign: Sequence[Violation] = ()
+    """Those of `violations` that are about tools of Google's servers."""
     warnings: Sequence[str] = ()
 
 
@@ -88,6 +90,7 @@ class _ToolReader:
         self._tools: list[Tool] = []
         self._paths: list[str] = []
         self._violations: list[Violation] = []
+        self._foreign: list[Violation] = []
         self._warnings: list[str] = []
 
     def add_entry(self, entry: Any, path: str) -> None:
@@ -98,6 +101,7 @@ class _ToolReader:
             place = json_path([name], path)
             if name in _HOSTED:
                 self._refuse(place, _BY_GOOGLE)
+                self._foreign.append(self._violations[-1])
             elif name != "functionDeclarations":
                 self._warnings.append(f"{place} is not known here and was ignored")
             elif not isinstance(value, list):
@@ -124,7 +128,8 @@ class _ToolReader:
         self._violations.append(Violation(path, message))
 
     def finish(self) -> FoundTools:
-        return FoundTools(tuple(self._tools), tuple(self._paths), self._violations, self._warnings)
+        tools, paths = tuple(self._tools), tuple(self._paths)
+        return FoundTools(tools, paths, self._violations, self._foreign, self._warnings)
 
 
 def _make_tool(function: GeminiFunction) -> Tool:

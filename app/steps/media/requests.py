@@ -16,7 +16,7 @@ from app.profiles import Profile
 from app.steps.media.names import MediaNames, is_web_url, media_of
 
 _TAIL_CHARACTERS = 64
-_CONVERSATIONS = ("messages[", "input[")
+_CONVERSATIONS = ("messages[", "input[", "contents[")
 """How the paths in the conversation of a client's own body begin."""
 
 
@@ -134,7 +134,9 @@ def is_sent_unchanged(part: Media, request: ChatRequest, profile: Profile) -> bo
         return False
     if (profile.name_media or request.policy.name_media) != "never":
         return False
-    return not any(_make_native_request(part, index, profile, required=False) for index in range(len(part.urls)))
+    keeps = keeps_media(request, profile)
+    urls = range(len(part.urls))
+    return not any(_make_native_request(part, index, profile, required=False, keeps=keeps) for index in urls)
 
 
 def accepts_uploads(request: ChatRequest, profile: Profile) -> bool:
@@ -151,7 +153,9 @@ def find_part_requests(
 ) -> list[MediaRequest | None]:
     """Return one request for each URL of the part, with None for a URL that is sent without a look at it."""
     if part.media in find_native_media(request, profile):
-        return [_make_native_request(part, index, profile, required=required) for index in range(len(part.urls))]
+        keeps = keeps_media(request, profile)
+        urls = range(len(part.urls))
+        return [_make_native_request(part, index, profile, required=required, keeps=keeps) for index in urls]
     if part.media == "file" and reads_files(request, profile):
         return [
             MediaRequest(url, "file", "text", path=part.path, name=name, required=required)
@@ -160,7 +164,14 @@ def find_part_requests(
     return [None] * len(part.urls)
 
 
-def _make_native_request(part: Media, index: int, profile: Profile, *, required: bool) -> MediaRequest | None:
+def keeps_media(request: ChatRequest, profile: Profile) -> bool:
+    """Whether the model's server is sent a client's own media in their own form."""
+    return request.source is not None and request.source.knows_model and profile.takes == "all"
+
+
+def _make_native_request(
+    part: Media, index: int, profile: Profile, *, required: bool, keeps: bool = False
+) -> MediaRequest | None:
     url = part.urls[index]
     is_data = datauri.is_data(url)
     if not is_data and not is_web_url(url):
@@ -173,9 +184,10 @@ def _make_native_request(part: Media, index: int, profile: Profile, *, required:
         limits = ImageLimits(*sizes, profile.image_formats)
     raw = part.media == "audio" and profile.audio == "base64"
     scaled = picture and limits.scales
-    if is_data and not raw and not scaled and (not picture or _is_ready(url, profile, checks_end=not required)):
+    looks = picture and not keeps
+    if is_data and not raw and not scaled and (not looks or _is_ready(url, profile, checks_end=not required)):
         return None  # megabytes are neither decoded nor copied
-    if not is_data and not raw and not scaled and part.media not in profile.inline_media:
+    if not is_data and not raw and not scaled and (keeps or part.media not in profile.inline_media):
         if profile.passed_urls == "any":
             return None
         purpose: Literal["check", "resolve"] = "resolve" if profile.passed_urls == "resolved" else "check"

@@ -16,7 +16,13 @@ from app.errors import InvalidInput, Violation
 from app.openai_messages.content_parts import find_problem
 from app.profiles import Profile
 from app.steps.media.names import MediaNames, describe_medium, is_web_url, media_of, write_upload_sentence
-from app.steps.media.requests import MediaRequest, find_native_media, find_part_requests, find_required
+from app.steps.media.requests import (
+    MediaRequest,
+    find_native_media,
+    find_part_requests,
+    find_required,
+    keeps_media,
+)
 from app.steps.media.texts import find_losses, render_file_text, write_placeholder
 from app.steps.prompt_language import Language
 
@@ -43,6 +49,7 @@ class _MediaRewriter:
         self._request = request
         self._profile = profile
         self._native = find_native_media(request, profile)
+        self._keeps_media = keeps_media(request, profile)
         self._results = results
         self._lang: Language = lang
         self._names = MediaNames(request)
@@ -118,6 +125,8 @@ class _MediaRewriter:
         needs = find_part_requests(part, self._names, self._request, self._profile, required=self._required)
         attachments = [None if need is None else self._results.get(need) for need in needs]
         if self._is_supported(part):
+            if self._keeps_media and needs == [None] * len(needs):
+                return [part]
             return [self._convert_supported(part, attachments)]
         texts = zip(self._names.get(part), attachments, strict=True)
         return [text for name, attachment in texts for text in self._write_file(part, name, attachment)]

@@ -7,7 +7,10 @@ from urllib.parse import quote
 from app.upstream.api import Api
 from app.upstream.gemini.assembler import GeminiAssembler
 from app.upstream.gemini.conversation import write_beginning
-from app.upstream.gemini.decoder import decode
+from app.upstream.gemini.decoder import decode, decode_kept
+from app.upstream.gemini.own import build_own
+from app.upstream.gemini.passed_body import build_passed
+from app.upstream.gemini.passing import PassingAssembler
 from app.upstream.gemini.repair import REPAIRS, strip_signatures
 from app.upstream.gemini.request import build
 from app.upstream.reply.reader import ReplyReader
@@ -20,6 +23,10 @@ _DOTS = {".": "%2E", "..": "%2E%2E"}
 
 def make_reader(reply_id: str) -> ReplyReader:
     return ReplyReader(EventReader(decode), GeminiAssembler(reply_id))
+
+
+def make_passing_reader(reply_id: str) -> ReplyReader:
+    return ReplyReader(EventReader(decode_kept), PassingAssembler(reply_id))
 
 
 def make_path(model: str, streams: bool) -> str:
@@ -51,11 +58,18 @@ API = Api(
         ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings", "cachedContent")
         + ("labels", "serviceTier", "store")
     ),
+    own_fields=frozenset(
+        ("args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema")
+        + ("partMetadata", "labels")
+    ),
     conversation="contents",
     options="generationConfig",
     system="systemInstruction",
     key_header="x-goog-api-key",
     key_prefix="",
+    build_own=build_own,
+    build_passed=build_passed,
+    make_passing_reader=make_passing_reader,
     strip_reasoning=strip_signatures,
     write_beginning=write_beginning,
     repairs=REPAIRS,

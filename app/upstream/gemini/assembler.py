@@ -102,6 +102,8 @@ class GeminiAssembler:
     _cited_texts = 0
     _has_content = False
     _cacheable = True
+    _has_inferred = False
+    """Something was not as the API has it, so that a client would not understand it."""
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
@@ -186,6 +188,7 @@ class GeminiAssembler:
     def _read_reason(self, candidate: Json) -> None:
         word = candidate.get("finishReason")
         if type(word) is int:
+            self._has_inferred = True
             word = _NUMBERS.get(word, str(word)) if word else None
         if isinstance(word, str) and is_reason(word) and word != _UNSPECIFIED:
             self._reason = word
@@ -282,6 +285,7 @@ class GeminiAssembler:
     def _feed_call(self, call: Json, signature: str | None, out: list[Event]) -> None:
         """Take a call, or a piece of one: it goes on while `willContinue` is true."""
         name = call.get("name")
+        self._has_inferred = self._has_inferred or (isinstance(name, str) and name != name.strip())
         name = name.strip() if isinstance(name, str) else ""
         if self._call is None or name:
             if not self._close_call(out):
@@ -318,6 +322,7 @@ class GeminiAssembler:
         call, self._call = self._call, None
         if call is None:
             return True
+        self._has_inferred = self._has_inferred or not call.name
         try:
             arguments = call.arguments if call.partial is None else call.partial.finish()
         except PathRefused as error:
@@ -353,20 +358,25 @@ class GeminiAssembler:
         elif self._reason is not None:
             self._finish(self._reason, out)
         elif self._block is not None:
-            text = f"the model server refused the prompt: {self._block}"
-            self._fail(faults.make_fault("content_filter", text), out)
+            self._refuse_prompt(self._block, out)
         elif junk and not self.started and self._foreign is None:
             self._fail(faults.make_protocol_fault(junk), out)
         else:
             self._fail(self._make_incomplete_fault(), out)
         return out
 
+    def _refuse_prompt(self, reason: str, out: list[Event]) -> None:
+        self._fail(faults.make_fault("content_filter", f"the model server refused the prompt: {reason}"), out)
+
+    def _end_faulty(self, word: str, code: str, out: list[Event]) -> None:
+        """End with a finish reason that says what has failed."""
+        said = f": {self._finish_message}" if self._finish_message else ""
+        self._fail(faults.make_fault(code, f"the model server ended the reply with {word[:200]!r}{said}"), out)
+
     def _finish(self, word: str, out: list[Event]) -> None:
         ending = self._find_ending(word)
         if ending.fault is not None:
-            said = f": {self._finish_message}" if self._finish_message else ""
-            text = f"the model server ended the reply with {word[:200]!r}{said}"
-            self._fail(faults.make_fault(ending.fault, text), out)
+            self._end_faulty(word, ending.fault, out)
             return
         if self._call is not None and ending.reason == "length" and self._call.is_open_text:
             self._warn(

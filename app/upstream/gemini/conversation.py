@@ -58,25 +58,29 @@ class WrittenConversation(msgspec.Struct):
 
 def write_conversation(request: ChatRequest, profile: Profile) -> WrittenConversation:
     """Write the messages of a request. With violations there are no contents."""
-    return _ConversationWriter(request, profile).write()
+    return ConversationWriter(request, profile).write()
 
 
 def write_beginning(request: ChatRequest, profile: Profile) -> WrittenMessages | None:
     """Write messages for the Gemini API: `WriteBeginning`. Its state is the system's text."""
-    return _ConversationWriter(request, profile).write_beginning()
+    return ConversationWriter(request, profile).write_beginning()
 
 
-class _ConversationWriter:
-    def __init__(self, request: ChatRequest, profile: Profile) -> None:
+class ConversationWriter:
+    def __init__(self, request: ChatRequest, profile: Profile, *, is_own: bool = False) -> None:
+        """`is_own`: it is of a client of this API, who knows where its model takes media, and what calls without a
+        signature mean to it."""
         self._request = request
         self._profile = profile
+        self._has_tool_media = profile.tool_media or is_own
+        self._missing_signature = None if is_own else profile.missing_signature
         self._contents: list[Json] = []
         self._warnings: list[str] = []
 
     def write(self) -> WrittenConversation:
         request = self._request
         groups, violations = group_messages(request.messages, request.calls_before)
-        violations += find_violations(request.messages, self._profile) or _find_media_violations(request)
+        violations += find_violations(request.messages, self._profile) or find_media_violations(request)
         if violations:
             return WrittenConversation([], None, [], violations)
         system = self._write_groups(groups)
@@ -110,19 +114,27 @@ class _ConversationWriter:
             return None
         return WrittenMessages(contents, grouped[1], system)
 
+    def write_groups(self, groups: Sequence[MessageGroup]) -> tuple[list[Json], list[str]]:
+        """Return (the contents for these groups, warnings): each group is written from itself alone."""
+        self._contents, self._warnings = [], []
+        for group in groups:
+            self._write_group(group)
+        self._sign_first_calls()
+        return self._contents, self._warnings
+
     def _write_groups(self, groups: Sequence[MessageGroup]) -> str | None:
         """Write the groups; return the text of the system."""
         before, start = self._request.before, 0
         system: str | None = None if before is None else before.state
         if before is None:
             start = next((place for place, group in enumerate(groups) if group.role != "system"), len(groups))
-            system = self._write_system(groups[:start])
+            system = self.write_system(groups[:start])
         for group in groups[start:]:
             self._write_group(group)
         self._sign_first_calls()
         return system
 
-    def _write_system(self, groups: Sequence[MessageGroup]) -> str | None:
+    def write_system(self, groups: Sequence[MessageGroup]) -> str | None:
         texts = [part.text for group in groups for run in group.texts for part in run if isinstance(part, Text)]
         return self._request.text_joiner.join([text for text in texts if text.strip()]) or None
 
@@ -221,9 +233,9 @@ class _ConversationWriter:
 
     def _sign_first_calls(self) -> None:
         """Give the first call of each content a signature if it has none. Google signs the first of several calls."""
-        if self._profile.missing_signature is not None:
+        if self._missing_signature is not None:
             for content in self._contents:
-                sign_first_call(content, self._profile.missing_signature)
+                sign_first_call(content, self._missing_signature)
 
     # The results.
 
@@ -234,7 +246,7 @@ class _ConversationWriter:
         names = {grouped.id: grouped.call.name for grouped in group.calls}
         has_media = any(isinstance(part, Media) for _, result in results for part in result.content)
         labelled: Sequence[Text | Media] = ()
-        if has_media and not self._profile.tool_media:
+        if has_media and not self._has_tool_media:
             lines, labelled = split_results(results)
             results = [
                 (id_, replace(result, content=tuple(own))) for (id_, result), own in zip(results, lines, strict=True)
@@ -264,7 +276,7 @@ def sign_first_call(content: Json, signature: str) -> None:
             return
 
 
-def _find_media_violations(request: ChatRequest) -> list[Violation]:
+def find_media_violations(request: ChatRequest) -> list[Violation]:
     parts = [part for message in request.messages for part in message.parts]
     media = [one for part in parts for one in (part.content if isinstance(part, ToolResult) else (part,))]
     return [

@@ -49,14 +49,28 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
 
     Raises InvalidInput with every violation.
     """
-    return _BodyBuilder(request, profile).build()
+    write = write_tool if profile.tool_schema == "json" else write_openapi_tool
+    return _BodyBuilder(request, profile, write).build()
+
+
+class WrittenOptions(msgspec.Struct, frozen=True):
+    """What a request asks for, without its conversation."""
+
+    body: dict[str, Any]
+    warnings: list[str]
+    violations: list[Violation]
+
+
+def build_options(request: ChatRequest, profile: Profile, write: WriteTool) -> WrittenOptions:
+    """Return the options of a request; `write` writes its tools."""
+    return _BodyBuilder(request, profile, write).build_options()
 
 
 class _BodyBuilder:
-    def __init__(self, request: ChatRequest, profile: Profile) -> None:
+    def __init__(self, request: ChatRequest, profile: Profile, write: WriteTool) -> None:
         self._request = request
         self._profile = profile
-        self._write: WriteTool = write_tool if profile.tool_schema == "json" else write_openapi_tool
+        self._write = write
         self._params = request.params
         self._paths = request.paths
         self._warnings: list[str] = []
@@ -73,6 +87,16 @@ class _BodyBuilder:
         self._body = {"contents": beginning + written.contents}
         if written.system is not None:
             self._body["systemInstruction"] = {"parts": [{"text": written.system}]}
+        self._add_options()
+        if self._violations:
+            raise InvalidInput(self._violations)
+        return self._body, self._warnings
+
+    def build_options(self) -> WrittenOptions:
+        self._add_options()
+        return WrittenOptions(self._body, self._warnings, self._violations)
+
+    def _add_options(self) -> None:
         self._add_tools()
         self._add_sampling()
         self._add_format()
@@ -82,9 +106,6 @@ class _BodyBuilder:
         if options:
             self._body["generationConfig"] = options
         self._add_extra_body()
-        if self._violations:
-            raise InvalidInput(self._violations)
-        return self._body, self._warnings
 
     def _warn_unsent(self, name: str, why: str = _NO_PARAMETER) -> None:
         self._warnings.append(f"{self._paths.param(name)} was not sent: {why}")

@@ -8,7 +8,6 @@ import random
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,29 +15,16 @@ from app.chat.events import Failed, Finish, TextDelta
 from app.upstream.faults import from_response
 
 from tests.effort import LONG
-from tests.streams.recordings import FOLDER as STREAMS
+from tests.upstream.gemini.recordings import FOLDER, ROWS, read_body
 from tests.upstream.gemini.replies import read, read_told
 
 Json = dict[str, Any]
-FOLDER = STREAMS.parent / "streams_gemini"
-
-
-def _load_index() -> list[Json]:
-    index = FOLDER / "INDEX.jsonl"
-    return [json.loads(line) for line in index.read_text("utf-8").splitlines()] if index.exists() else []
-
-
-ROWS = _load_index()
 REPLIES = [row for row in ROWS if row["status"] == 200]
 needs_recordings = pytest.mark.skipif(
     not REPLIES, reason=f"no recorded replies in {FOLDER}: set PARLEY_STREAMS to the folder beside it"
 )
 FAILING = ("UNEXPECTED_TOOL_CALL", "MALFORMED_FUNCTION_CALL")
 FILTERED = ("SAFETY", "RECITATION", "MODEL_ARMOR")
-
-
-def read_body(row: Json) -> bytes:
-    return Path(FOLDER, row["file"]).read_bytes()
 
 
 @dataclass
