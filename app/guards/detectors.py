@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from app.guards.secrets_data import PRIVATE_KEY_BEGIN, SECRET_FORMS
+from app.runtime.secret_forms import find_secrets as find_secret_places
+from app.runtime.text_tests import make_text_test
 
 
 class Span(Struct, frozen=True):
@@ -59,6 +60,14 @@ _IPV4 = re.compile(r"[0-9]{1,3}\.(?:[0-9]{1,3}\.){2}[0-9]{1,3}(?!\.?\w)")
 _WITHIN_PHONE, _WITHIN_ADDRESS = re.compile(r"[\w+]\Z"), re.compile(r"[\w.:]\Z")
 _IPV6 = re.compile(r"[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,37}(?:\.\d{1,3}){0,3}(?![\w:])")
 
+_may_have_card = make_text_test(r"[2-6][0-9]{3}(?:[ -]?[0-9]){9}")
+_may_have_iban = make_text_test(r"[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11}")
+_may_have_phone = make_text_test(r"\+[1-9](?:[ ()./-]{0,2}[0-9]){6}")
+_ADDRESSES = (
+    (make_text_test(r"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]"), _IPV4),
+    (make_text_test(r":[0-9A-Fa-f]{0,4}:"), _IPV6),
+)
+
 
 def find_emails(text: str) -> Iterator[Span]:
     at = text.find("@")
@@ -71,6 +80,8 @@ def find_emails(text: str) -> Iterator[Span]:
 
 
 def find_cards(text: str) -> Iterator[Span]:
+    if not _may_have_card(text):
+        return
     for run in _DIGITS.finditer(text):
         groups = list(_DIGIT_GROUP.finditer(text, run.start(), run.end()))
         if _WITHIN_NUMBER.search(text, max(0, run.start() - 2), run.start()):
@@ -113,6 +124,8 @@ def _passes_luhn(digits: str) -> bool:
 
 
 def find_ibans(text: str) -> Iterator[Span]:
+    if not _may_have_iban(text):
+        return
     for found in _IBAN.finditer(text):
         end = 0 if text[max(0, found.start() - 1) : found.start()].isalnum() else _find_iban_end(text, found)
         if end:
@@ -132,15 +145,15 @@ def _find_iban_end(text: str, found: "re.Match[str]") -> int:
 
 
 def find_phones(text: str) -> Iterator[Span]:
-    if "+" in text:
+    if _may_have_phone(text):
         for found in _PHONE.finditer(text):
             if not _WITHIN_PHONE.search(text, max(0, found.start() - 1), found.start()):
                 yield Span(found.start(), found.end(), "PHONE")
 
 
 def find_ips(text: str) -> Iterator[Span]:
-    for expression in (_IPV4, _IPV6) if ":" in text else (_IPV4,):
-        for found in expression.finditer(text):
+    for may_have, expression in _ADDRESSES:
+        for found in expression.finditer(text) if may_have(text) else ():
             if _is_public(found.group()) and not _WITHIN_ADDRESS.search(text, max(0, found.start() - 1), found.start()):
                 yield Span(found.start(), found.end(), "IP")
 
@@ -154,27 +167,10 @@ def _is_public(text: str) -> bool:
         return False
 
 
-_FORMS_BY_KEYWORD = [(keyword, form) for form in SECRET_FORMS for keyword in form.keywords]
-
-
 def find_secrets(text: str) -> Iterator[Span]:
-    for form in dict.fromkeys([form for keyword, form in _FORMS_BY_KEYWORD if keyword in text]):
-        for found in form.expression.finditer(text):
-            start, end = found.span(1 if form.expression.groups else 0)
-            if len(set(text[start:end][-12:])) > 3:  # `sk-xxxxxxxx` stands for a key
-                yield Span(start, end, "SECRET")
-    if "PRIVATE KEY" in text:
-        yield from _find_private_keys(text)
-
-
-def _find_private_keys(text: str) -> Iterator[Span]:
-    """Yield whole blocks. One without an end goes to the end of the text."""
-    place = 0
-    while (begin := PRIVATE_KEY_BEGIN.search(text, place)) is not None:
-        end_line = f"-----END {begin.group(1)}-----"
-        end = text.find(end_line, begin.end())
-        place = len(text) if end < 0 else end + len(end_line)
-        yield Span(begin.start(), place, "SECRET")
+    for start, end in find_secret_places(text):
+        if len(set(text[start:end][-12:])) > 3:  # `sk-xxxxxxxx` stands for a key
+            yield Span(start, end, "SECRET")
 
 
 DETECTORS: dict[str, Find] = {

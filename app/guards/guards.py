@@ -142,7 +142,8 @@ def make_set(rules: Sequence[GuardRule], masking: MaskingRule) -> GuardSet:
     digests = b"".join(rule.make_digest() for rule in rules)
     replying = tuple([rule for rule in rules if rule.checks_replies])
     masks = any(rule.masks for rule in rules)
-    decides = b"".join(rule.make_digest() for rule in replying) + (masking.key if masks else b"")
+    finds = masks or any(rule.detectors for rule in replying)
+    decides = b"".join(rule.make_digest() for rule in replying) + (masking.make_digest() if finds else b"")
     return GuardSet(
         tuple(rules),
         masking,
@@ -151,7 +152,7 @@ def make_set(rules: Sequence[GuardRule], masking: MaskingRule) -> GuardSet:
         judging=tuple([rule for rule in rules if not rule.finds_values and "request" in rule.phases]),
         replying=replying,
         watching=tuple([rule for rule in rules if "reply" in rule.phases and not rule.enforces and rule.url]),
-        digest=_hash(digests + masking.key),
+        digest=_hash(digests + masking.make_digest()),
         reply_digest=_hash(decides).hex() if decides else "",
     )
 

@@ -74,7 +74,7 @@ class GuardRule(Struct, frozen=True):
         """Return a hash of what decides on its verdicts."""
         decides = (
             *(self.name, self.detectors, self.action, self.url, self.api, self.phases, self.reasoning),
-            *(dict(self.params), self.sees_original, self.refuses_results, self.sends_images),
+            *(dict(self.params), self.sees_original, self.refuses_results, self.sends_images, self.observes),
         )
         return hashlib.blake2b(msgspec.json.encode(decides), digest_size=16).digest()
 
@@ -86,6 +86,11 @@ class MaskingRule(Struct, frozen=True):
     notice: bool = True
     ignore: tuple[str, ...] = ()
     patterns: Mapping[str, str] = {}
+
+    def make_digest(self) -> bytes:
+        """Return a hash of what decides on the values that are found, and on their placeholders."""
+        decides = self.key.hex(), dict(self.patterns), self.ignore
+        return hashlib.blake2b(msgspec.json.encode(decides), digest_size=16).digest()
 
     def is_ignored(self, value: str) -> bool:
         return match_any_wildcard(self.ignore, value)

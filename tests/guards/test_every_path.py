@@ -237,6 +237,26 @@ def test_no_path_lets_a_word_or_a_value_through(api: str, stream: str) -> None:
             _resume(gateway, answer)
 
 
+@pytest.mark.parametrize("stream", ["block", "window"])
+@pytest.mark.parametrize("api", ["chat_completions", "messages", "responses"])
+def test_no_path_of_gemini_lets_a_word_or_a_value_through(api: str, stream: str) -> None:
+    random_ = random.Random(f"gemini {api} {stream}")
+    servers, talk = Servers(random_), Talk(random_)
+    roles = {"user": "user", "assistant": "model"}
+    with Running(_make_settings(api, stream), servers) as gateway:
+        for number in range(30):
+            body: Json = {
+                "contents": [{"role": roles[role], "parts": [{"text": text}]} for role, text in talk.turns()],
+                "systemInstruction": {"parts": [{"text": talk.text()}]},
+            }
+            for way in ("streamGenerateContent?alt=sse", "streamGenerateContent", "generateContent", "countTokens"):
+                given = {"contents": body["contents"]} if way == "countTokens" else body
+                for _ in range(1 + number % 2):
+                    _check_client(gateway.post(f"/v1beta/models/m:{way}", given))
+                    _check_servers(servers)
+    assert len(servers.sent) > 15
+
+
 def _resume(gateway: Running, answer: Answer) -> None:
     id_ = answer.headers.get("x-parley-response-id")
     if id_ is not None and answer.status == 200:

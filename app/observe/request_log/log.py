@@ -51,6 +51,8 @@ MAX_TEXT = 1000
 """Names of models, which callers choose behind a pass-through, and warnings are cut to this length."""
 _TOGETHER = 64
 """So many entries are written in one transaction at most."""
+_GATHER_SECONDS = 0.2
+"""How long the thread waits for more entries before it writes: one transaction costs as much as a short entry."""
 _KNOWN_LISTS = 50_000
 _KNOWN_BYTES = 1
 _TRIM_SECONDS = 3600.0
@@ -106,6 +108,8 @@ class RequestLog:
         self._budget = ByteBudget(rules.queue_bytes)
         self._queue: SimpleQueue[_Waiting | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._hurry = threading.Event()
+        """Set where the thread should not wait for more entries."""
         self._throttled = ThrottledLog(log)
         self._known: BoundedMap[bytes, int] = BoundedMap(_KNOWN_LISTS * _KNOWN_BYTES, _KNOWN_LISTS)
         """The ids of lists by the hash of what they were made of, so that this is not looked through again."""
@@ -149,6 +153,8 @@ class RequestLog:
             )
             return
         self._queue.put(_Waiting(capture, record.ended_at, _read_figures(record, capture, self.rules.content)))
+        if self._queue.qsize() >= _TOGETHER or self._budget.held > self.rules.queue_bytes // 4:
+            self._hurry.set()
         if self._thread is None:
             self._thread = start_background_thread("request log", self._run)
 
@@ -163,6 +169,7 @@ class RequestLog:
         """Write what waits, and end the thread. It blocks for at most CLOSE_SECONDS."""
         if self._thread is not None:
             self._queue.put(None)
+            self._hurry.set()
             self._thread.join(CLOSE_SECONDS)
             self._thread = None
         self._file.close()
@@ -181,6 +188,7 @@ class RequestLog:
         if self._thread is not None:
             written = threading.Event()
             self._queue.put(written)
+            self._hurry.set()
             written.wait(_WRITE_SECONDS)
 
     def delete(self, query: Query) -> int:
@@ -204,6 +212,9 @@ class RequestLog:
         batch: list[_Waiting] = []
         readers: list[threading.Event] = []
         item = self._queue.get()
+        if isinstance(item, _Waiting):
+            self._hurry.wait(_GATHER_SECONDS)
+        self._hurry.clear()
         while item is not None:
             if isinstance(item, _Waiting):
                 batch.append(item)
