@@ -23,6 +23,9 @@ PAGES = {
 }
 """Files of the repository that are pages of the site under another name."""
 
+LAST_IN_SEARCH = re.compile(r"changelog\.md|contributing\.md|reference/api\.md|evidence/.*")
+"""Pages that name nearly everything: the search lists them behind those that explain it."""
+
 FENCED = re.compile(r"^( *)(`{3,})(\w*)[^\n]*\n(.*?)^\1\2 *$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
@@ -44,6 +47,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    if LAST_IN_SEARCH.fullmatch(page.file.src_uri):
+        page.meta["search"] = {"boost": 0.01}
     source = _get_source(page.file)
     written, end = [], 0
     for block in FENCED.finditer(markdown):

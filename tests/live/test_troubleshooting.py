@@ -100,35 +100,45 @@ def normal(value: Any) -> Any:
     return json.loads(re.sub(r'"ms": [0-9.]+', '"ms": 1.0', text))
 
 
-async def five(title: str, folder: Path) -> tuple[Any, dict[str, Any]]:
-    match title:
-        case "Nothing listens there":
-            server = nothing()
-        case "The host does not exist":
-            server = nowhere()
-        case "TLS fails":
-            server = over_tls(certificate(folder, "IP:127.0.0.1"))
-        case "The server does not answer in time":
-            server = scripted(Reply(hold=asyncio.Event()))
+async def test_what_the_docs_say_of_a_server_that_is_down_is_true() -> None:
+    async with nothing() as url:
+        error_body, line = await failure(url)
+    assert (normal(error_body), normal(line)) == documented("Nothing listens there")
+    assert SECRET not in json.dumps([error_body, line])
+
+
+def down(word: str, folder: Path) -> contextlib.AbstractAsyncContextManager[str]:
+    match word:
+        case "connection_refused":
+            return nothing()
+        case "name_not_found":
+            return nowhere()
+        case "tls_unknown_issuer":
+            return over_tls(certificate(folder, "IP:127.0.0.1"))
+        case "first_byte_timeout":
+            return scripted(Reply(hold=asyncio.Event()))
         case _:
-            server = scripted(Reply([], status=None, abrupt=True))
-    async with server as url:
-        return await failure(url, connect_seconds=5)
+            return scripted(Reply([], status=None, abrupt=True))
 
 
 @pytest.mark.parametrize(
-    "title",
+    ("word", "code", "status", "retryable"),
     [
-        "Nothing listens there",
-        "The host does not exist",
-        "TLS fails",
-        "The server does not answer in time",
-        "The connection is reset",
+        ("connection_refused", "server_error", 502, True),
+        ("name_not_found", "server_error", 502, True),
+        ("tls_unknown_issuer", "server_error", 502, False),
+        ("first_byte_timeout", "timeout", 504, True),
+        ("connection_reset", "upstream_incomplete", 502, True),
     ],
 )
-async def test_what_the_docs_say_of_a_server_that_is_down_is_true(title: str, tmp_path: Path) -> None:
-    error_body, line = await five(title, tmp_path)
-    assert (normal(error_body), normal(line)) == documented(title)
+async def test_the_error_of_a_server_that_is_down_names_the_cause_and_not_its_address(
+    word: str, code: str, status: int, retryable: bool, tmp_path: Path
+) -> None:
+    async with down(word, tmp_path) as url:
+        error_body, line = await failure(url, connect_seconds=5)
+    error = error_body["error"]
+    assert (error["code"], error["status"], error["retryable"]) == (code, status, retryable)
+    assert (error["upstream"]["cause"], line["cause"], line["attempts"][-1]["cause"]) == (word, word, word)
     assert not re.search(r"127\.0\.0\.1|\.invalid|:\d{4}|/v1", json.dumps(error_body))
     assert SECRET not in json.dumps([error_body, line])
 

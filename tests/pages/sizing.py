@@ -81,7 +81,6 @@ def compute(rows: Sequence[Row]) -> dict[str, str]:
     processes = math.ceil(cores / SHARE)
     all_scripts = open_streams * stream_scripts + MILLION_A_MINUTE * limit_scripts
     redis_servers = math.ceil(all_scripts / redis_scripts)
-    cores_missed, cores_hit = 0.8 * cores, 0.2 * MILLION_A_MINUTE * hit / 1_000_000
     small_cores = 10 * reply / planned
     small_scripts = 10 * TOKENS / TOKENS_PER_SECOND * stream_scripts
     return {
@@ -136,11 +135,7 @@ def compute(rows: Sequence[Row]) -> dict[str, str]:
         "small_redis": str(math.ceil(small_scripts * SCRIPT_MICROSECONDS / 10_000)),
         "cores": show(cores),
         "processes": f"{processes:,}",
-        "all_scripts": show(all_scripts),
         "redis_servers": f"{redis_servers:,}",
-        "cores_missed": show(cores_missed),
-        "cores_hit": f"{cores_hit:.1f}",
-        "processes_with_hits": f"{math.ceil((cores_missed + cores_hit) / SHARE):,}",
         "machines": str(math.ceil(processes / CORES_OF_MACHINE)),
         "few_streams": str(streams // 10 * 10),
         "nginx_share": f"{100 * cpu('paced-256', 'chunk', 'nginx') / chunk:.0f}",

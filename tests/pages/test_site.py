@@ -1,6 +1,7 @@
 """The documentation as a site: it needs nothing from elsewhere, and lists its pages for language models."""
 
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -54,6 +55,49 @@ def test_every_page_is_listed_for_language_models_with_its_first_sentence(site: 
     assert [address for address, sentence in listed if not sentence] == []
     whole = (site / "llms-full.txt").read_text("utf-8")
     assert all(f"<!-- {address} -->" in whole for address in pages)
+
+
+WORDS = {
+    "install": "start/quickstart",
+    "windows": "start/choose",
+    "docker": "operate/deployment",
+    "kubernetes": "operate/deployment",
+    "claude code": "start/clients",
+    "langchain": "start/clients",
+    "ollama": "start/servers",
+    "vllm": "start/servers",
+    "timeout": "operate/troubleshooting",
+    "api key": "operate/keys",
+    "single sign-on": "operate/jwt",
+    "oauth": "operate/jwt",
+    "budget": "operate/limits",
+    "rate limit": "operate/limits",
+    "https": "operate/networks",
+    "cors": "operate/security",
+    "metrics": "operate/monitoring",
+    "backup": "operate/state",
+    "pii": "guides/guards",
+    "mcp": "guides/server-tools",
+    "json schema": "guides/structured-output",
+    "pdf": "guides/files",
+    "embeddings": "guides/other-endpoints",
+    "fallback": "guides/routing",
+}
+"""What newcomers type into the search, and the page that they look for."""
+
+
+def test_the_search_finds_the_words_of_newcomers_before_pages_that_name_everything(site: Path) -> None:
+    entries = json.loads((site / "search/search_index.json").read_text("utf-8"))["docs"]
+
+    def has(entry: dict[str, str], words: str) -> bool:
+        text = f"{entry['title']} {entry['text']}".lower()
+        return all(word in text for word in words.split())
+
+    for words, page in WORDS.items():
+        assert any(entry["location"].startswith(page) and has(entry, words) for entry in entries), words
+    behind = {entry["location"].partition("#")[0] for entry in entries if entry.get("boost", 1) < 1}
+    assert {"changelog.html", "contributing.html", "reference/api.html", "evidence/compatibility.html"} <= behind
+    assert not behind & {f"{page}.html" for page in WORDS.values()}
 
 
 def test_every_diagram_has_a_picture_and_every_picture_a_diagram() -> None:

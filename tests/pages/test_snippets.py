@@ -21,6 +21,7 @@ ADMIN_KEY = "key-of-an-administrator"
 
 NOT_RUN = {
     r"(\w+=\S+ )*make \w+": "sets up, serves or tests: CI does it in a clone",
+    r"\.venv/bin/python -m pytest ": "runs tests, as this one does",
     r"(\w+=\S+ )*(\.venv/bin/)?parley serve\b": "serves until it is stopped: the gateway of this test replaces it",
     r"TOKEN=\$\(curl ": "needs an identity provider",
     r"curl \S+ \S+/v1/embeddings ": "needs a model that serves embeddings: tests/api has one",
