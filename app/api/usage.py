@@ -34,8 +34,10 @@ _NUMBERS: dict[str, Any] = {
     "reasoning_tokens": 0,
     "saved_tokens": 2200,
     "cost": 0.0024,
+    "searches": 0,
+    "fetches": 0,
 }
-_CSV = {"type": "string", "examples": ["model,requests,errors,…,cost\r\nlarge,3,0,…,0.0024\r\n"]}
+_CSV = {"type": "string", "examples": ["model,requests,errors,…,cost,searches,fetches\r\nlarge,3,0,…,0.0024,0,0\r\n"]}
 
 
 class UsageNumbers(Described):
@@ -56,6 +58,10 @@ class UsageNumbers(Described):
     saved_tokens: int
     """Input and output tokens of the replies of `cache_hits`."""
     cost: float
+    searches: int
+    """Searches of the web that reached their server."""
+    fetches: int
+    """The same of pages of the web."""
 
 
 class UsageEntry(UsageNumbers):
@@ -185,7 +191,7 @@ def count_request(record: RequestRecord) -> Totals:
     if record.cache in ("hit", "shared"):
         return Totals(1, failed, 1, saved_tokens=0 if tokens is None else tokens.total)
     if tokens is None:
-        return Totals(1, failed, cost=record.cost or 0.0)
+        return Totals(1, failed, cost=record.cost or 0.0, searches=record.searches, fetches=record.fetches)
     return Totals(
         1,
         failed,
@@ -196,4 +202,6 @@ def count_request(record: RequestRecord) -> Totals:
         tokens.output,
         tokens.reasoning,
         cost=record.cost or 0.0,
+        searches=record.searches,
+        fetches=record.fetches,
     )

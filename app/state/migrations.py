@@ -35,6 +35,8 @@ _COUNTS = (
     "saved_tokens",
 )
 
+_CALLS = ("searches", "fetches")
+
 _ROW_OF_USAGE = ("day", "key", "model", *_COUNTS, "cost", "team")
 
 
@@ -149,6 +151,12 @@ MIGRATIONS: Sequence[Migration] = (
         ),
         ("DROP TABLE leases",),
         ("leases",),
+    ),
+    Migration(
+        "searches in usage",
+        tuple(f"ALTER TABLE usage_totals ADD COLUMN {name} BIGINT NOT NULL DEFAULT 0" for name in _CALLS),
+        tuple(f"ALTER TABLE usage_totals DROP COLUMN {name}" for name in _CALLS),
+        (),
     ),
 )
 VERSION = len(MIGRATIONS)

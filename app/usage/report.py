@@ -33,6 +33,8 @@ _COLUMNS = {
     "cached_input_tokens": "cached",
     "output_tokens": "output",
     "reasoning_tokens": "reasoning",
+    "searches": "searches",
+    "fetches": "pages",
     "cost": "cost",
 }
 """The numbers of the table, with their headings."""

@@ -32,6 +32,10 @@ class Totals(Struct, frozen=True, gc=False):
     saved_tokens: int = 0
     """Input and output tokens of the replies of `cache_hits`; no other number contains them."""
     cost: float = 0.0
+    searches: int = 0
+    """Searches of the web that reached their server."""
+    fetches: int = 0
+    """The same of pages of the web."""
 
     @classmethod
     def from_call(cls, call: CallUsage) -> "Totals":

@@ -438,6 +438,18 @@ def test_searches_cost_their_price_and_count_for_limits_of_spending() -> None:
         assert gateway.ask("/v1/alpha/search", body).status == 200
         (row,) = running.get("/v1/usage?group_by=key", {"x-api-key": KEYS["a"]}).json["data"]
         assert (row["requests"], row["cost"]) == (3, 3.0)
+        assert (row["searches"], row["fetches"]) == (3, 0)
         assert gateway.messages([SEARCH], [search("news")]).status == 402
         records = [record for record in running.context.recent.list_newest_first() if record.searches]
     assert len(records) == 3
+
+
+def test_pages_of_the_web_are_counted_in_usage() -> None:
+    model = Model()
+    with Running(settings(), model) as running:
+        gateway = Gateway(running, model)
+        asked = {"role": "user", "content": "Read https://a.example/one."}
+        read = call("web_fetch", url="https://a.example/one")
+        assert gateway.messages([FETCH], [read], messages=[asked]).status == 200
+        total = running.get("/v1/usage", {"x-api-key": KEYS["a"]}).json["total"]
+    assert (total["searches"], total["fetches"]) == (0, 1)

@@ -118,6 +118,8 @@ def test_a_cached_reply_costs_nothing_and_its_tokens_are_counted_apart(gateway: 
         "reasoning_tokens": 0,
         "saved_tokens": 2200,
         "cost": COST,
+        "searches": 0,
+        "fetches": 0,
     }
 
 

@@ -51,9 +51,9 @@ def test_a_report_has_only_the_names_that_it_is_grouped_by_and_a_total() -> None
 def test_csv_has_the_names_of_its_columns_and_a_line_for_each_entry() -> None:
     lines = write_csv(UsageQuery("2026-11-01", "2026-11-22", ("day", "team")), ROWS).split("\r\n")
     assert lines[0] == "day,team,requests,errors,cache_hits,estimated_requests,input_tokens,cached_input_tokens," + (
-        "output_tokens,reasoning_tokens,saved_tokens,cost"
+        "output_tokens,reasoning_tokens,saved_tokens,cost,searches,fetches"
     )
-    assert lines[1:] == ["2026-11-21,,1200,0,0,0,5,0,0,0,0,0.1", "2026-11-22,,1,1,0,0,0,0,0,0,0,0.2", ""]
+    assert lines[1:] == ["2026-11-21,,1200,0,0,0,5,0,0,0,0,0.1,0,0", "2026-11-22,,1,1,0,0,0,0,0,0,0,0.2,0,0", ""]
 
 
 @each_case(
@@ -82,10 +82,24 @@ def test_a_name_that_a_spreadsheet_program_could_run_as_a_formula_is_text(name: 
 def test_a_table_has_a_row_for_each_entry_and_the_total() -> None:
     table = format_table(UsageQuery("2026-11-01", "2026-11-22"), ROWS).splitlines()
     assert [line.split() for line in table] == [
-        ["day", "key", "model", "requests", "errors", "hits", "input", "cached", "output", "reasoning", "cost"],
-        ["2026-11-21", "-", "m", "1,200", "0", "0", "5", "0", "0", "0", "0.1000"],
-        ["2026-11-22", "team", "m", "1", "1", "0", "0", "0", "0", "0", "0.2000"],
-        ["total", "1,201", "1", "0", "5", "0", "0", "0", "0.3000"],
+        [
+            "day",
+            "key",
+            "model",
+            "requests",
+            "errors",
+            "hits",
+            "input",
+            "cached",
+            "output",
+            "reasoning",
+            "searches",
+            "pages",
+            "cost",
+        ],
+        ["2026-11-21", "-", "m", "1,200", "0", "0", "5", "0", "0", "0", "0", "0", "0.1000"],
+        ["2026-11-22", "team", "m", "1", "1", "0", "0", "0", "0", "0", "0", "0", "0.2000"],
+        ["total", "1,201", "1", "0", "5", "0", "0", "0", "0", "0", "0.3000"],
     ]
     assert len({len(line) for line in table}) == 1
     assert format_table(UsageQuery("2026-11-01", "2026-11-22", ("key",)), []).splitlines()[1].split()[:2] == [

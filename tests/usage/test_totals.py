@@ -3,8 +3,8 @@
 from app.chat.token_usage import CallUsage, TokenUsage
 from app.usage.totals import NUMBERS, RowKey, Totals, UsageQuery, UsageRow, add_totals, split_by_tag, sum_totals
 
-ONE = Totals(1, 2, 3, 4, 5, 6, 7, 8, 9, 0.5)
-TWO = Totals(10, 20, 30, 40, 50, 60, 70, 80, 90, 0.25)
+ONE = Totals(1, 2, 3, 4, 5, 6, 7, 8, 9, 0.5, 10, 11)
+TWO = Totals(10, 20, 30, 40, 50, 60, 70, 80, 90, 0.25, 100, 110)
 
 
 def test_a_call_counts_its_tokens_and_its_cost_and_no_request() -> None:
@@ -24,8 +24,8 @@ def test_a_call_without_a_price_costs_nothing() -> None:
 
 
 def test_every_number_is_added_up() -> None:
-    assert len(NUMBERS) == 10
-    assert add_totals([ONE, TWO]) == Totals(11, 22, 33, 44, 55, 66, 77, 88, 99, 0.75)
+    assert len(NUMBERS) == 12
+    assert add_totals([ONE, TWO]) == Totals(11, 22, 33, 44, 55, 66, 77, 88, 99, 0.75, 110, 121)
     rows = [UsageRow(RowKey("2026-11-21", "", "m"), ONE), UsageRow(RowKey("2026-11-22", "team", "m"), TWO)]
     assert sum_totals(rows) == add_totals([ONE, TWO])
 

@@ -12,8 +12,8 @@ import { Table } from "./table.js";
 import { DayPlot, NamePlot } from "./usage_plot.js";
 
 const GROUPS = ["day", "key", "team", "user", "model", "tag"];
-const MEASURES = ["cost", "requests", "input_tokens", "output_tokens"];
-const COLUMNS = ["requests", "errors", "cache_hits", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "saved_tokens", "cost"];
+const MEASURES = ["cost", "requests", "input_tokens", "output_tokens", "searches"];
+const COLUMNS = ["requests", "errors", "cache_hits", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "saved_tokens", "searches", "fetches", "cost"];
 const COST_DIGITS = 6;
 
 /** @param {string} measure */
