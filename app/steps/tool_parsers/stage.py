@@ -64,6 +64,7 @@ class CallStage:
                 out.append(event if number == event.index else Extra(event.fields, number))
             else:
                 state.cut = type(event) is Failed or (type(event) is Finish and event.reason not in _WHOLE)
+                state.is_whole = type(event) is Finish and not state.cut
                 self._flush(out)
                 self._add_other(event, out)
         self._find_passing(events)
@@ -153,11 +154,11 @@ class CallStage:
                 self._structured.feed(call, out)
         elif type(event) is Finish:
             if self._structured is not None:
-                self._structured.close(out)
+                self._structured.close(out, whole=not self._state.cut)
             out.append(self._finish(event))
         else:
             if type(event) is Failed and self._structured is not None:
-                self._structured.close(out)
+                self._structured.close(out, whole=not self._state.cut)
             out.append(event)
 
     def _finish(self, event: Finish) -> Finish:

@@ -56,6 +56,17 @@ CASES: list[tuple[str, tuple[str, ...], tuple[str, str, bool]]] = [
     ("g", ('{"a": "x<|',), ("g", '{"a": "x<|', False)),
     ("g", (LONG,), ("g", LONG, False)),
     ("g", ('{"a": <|x|>1}',), ("g", '{"a": <|x|>1}', False)),
+    ("g", ('{"a": "x</｜DSML｜para', "meter"), ("g", '{"a": "x"}', True)),
+    ("g", ('{"a": ["x</｜DSML｜parameter',), ("g", '{"a": ["x"', True)),
+    ("g", ('{"a": "x</｜DSML｜parameter>y"}',), ("g", '{"a": "x</｜DSML｜parameter>y"}', True)),
+    ("g", ("<tool_call>", '{"name": "g", "arguments": {"n": 1}}'), ("g", '{"n": 1}', True)),
+    ("g", ("<parameter=n>1</parameter>",), ("g", '{"n": 1}', True)),
+    (
+        "g",
+        ('<invoke name="f"><parameter name="n">1</parameter></invoke>',),
+        ("g", '<invoke name="f"><parameter name="n">1</parameter></invoke>', False),
+    ),
+    ("g", ("<b>", "x</b>"), ("g", "<b>x</b>", False)),
 ]
 
 
