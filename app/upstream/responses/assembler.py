@@ -106,7 +106,9 @@ class ResponsesAssembler:
     _run_call = -1
     """The position of the call, if the text is its arguments."""
     _has_inferred = False
-    """Whether any event lacked what clients need to read it: its type, its item's index or id, a field of a call."""
+    """Whether any event lacked what clients need to read it: its type, its item's index or id, a field of a call; or
+    had what clients read in earlier ones: a text that had no deltas, a message or a call that only the end has
+    (NVIDIA-NeMo/Switchyard#777, Sophomoresty/gemini-web2api#57)."""
     _earlier: object = None
     """The event that began the run. Further events like it are taken by `_extend_run`; any other event ends the run."""
 
@@ -233,7 +235,10 @@ class ResponsesAssembler:
 
     def _feed_response_event(self, name: str, event: ResponseEvent, out: list[Event]) -> None:
         if name in _ENDS:
+            known = len(self._slots)
             self._feed_end(_ENDS[name], event.response or {}, out)
+            missing = any(slot.kind == "message" or slot.kind in CALLS for slot in self._slots[known:])
+            self._has_inferred = self._has_inferred or missing
             return
         if event.item is not None:
             if name == "response.output_item.added":
@@ -270,7 +275,9 @@ class ResponsesAssembler:
             if not self._open_refusal:
                 self._begin_run(slot, key)
         else:
-            self._add_text(slot, key, self._take_rest(slot, key, event.text or event.refusal or ""), out)
+            rest = self._take_rest(slot, key, event.text or event.refusal or "")
+            self._has_inferred = self._has_inferred or bool(rest)
+            self._add_text(slot, key, rest, out)
 
     def _feed_thought(self, event: ResponseEvent, kind: str, out: list[Event]) -> None:
         slot = self._find(event) or self._make_slot("reasoning", event)
