@@ -68,7 +68,14 @@ THOUGHT_INTERRUPTS = (
 )
 """What begins behind the reasoning of Kimi K3 and K2 if they have not closed it (vllm-project/vllm#53246, #54273,
 #33646)."""
+_CALL_OPENINGS = (
+    *("<|function_call|>", "<|message_sep|>", "<|tool_call>", "<|python_tag|>", "<|tool_call_start|>"),
+    *("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>", "<|tool_call_begin|>"),
+    *("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜DSML｜tool_calls>", "<｜DSML｜function_calls>"),
+)
+"""What a server leaves of a call that it has parsed (vllm-project/vllm#51701)."""
 TEXT_ENDS = (
+    *_CALL_OPENINGS,
     *("<|END_RESPONSE|>", "<|END_TEXT|>"),
     *(token for token in TURN_ENDS if token not in ("</s>", "[e~[", "<|call|>", K3_END)),
     *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS[:3] for end in (K3_END, "")),

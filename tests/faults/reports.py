@@ -141,6 +141,12 @@ TEXT_REPORTS = (
         [],
         "I list.",
     ),
+    Report(
+        "Gitlawb/openclaude#1076",
+        '{"type":"function","function":{"name":"Bash","arguments":{"command":"ls"}}}',
+        [("Bash", {"command": "ls"})],
+        [],
+    ),
     Report("vllm-project/vllm#40801", _dsml("｜")[1:], [("Read", {"path": "/a"})], []),
     Report(
         "vllm-project/vllm#54273",
@@ -189,5 +195,9 @@ CALL_REPORTS = (
         {"command": "ls"},
     ),
     CallReport("vllm-project/vllm#45877", "Bash", '{"command": "ls 2>&1</｜DSML｜parameter', {"command": "ls 2>&1"}),
+    CallReport("vllm-project/vllm#51701", "Read", '{"path": "/a"}}</s', {"path": "/a"}),
+    CallReport("vllm-project/vllm#51697", "Read", '{"path": "/a"}{"path": "/a"}', {"path": "/a"}),
+    CallReport("vllm-project/vllm#51697 (a brace ahead)", "Read", '{{"path": "/a"}', {"path": "/a"}),
+    CallReport("vllm-project/vllm#47977", "Read", ', "arguments": {"path": "/a 😀"}}', {"path": "/a 😀"}),
     CallReport("earendil-works/pi#8858", "Read", '```json\n{"path":"/a"}\n```', {"path": "/a"}),
 )

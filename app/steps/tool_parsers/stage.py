@@ -20,6 +20,8 @@ from app.steps.tool_parsers.warnings import Warnings
 
 _WHOLE = ("stop", "tool_calls")
 """The finish reasons of a reply that has ended by itself."""
+_CALLED = ("tool_calls", "tool_use", "function_call")
+"""The words of servers for a reply with calls. Some lose them in streams (earendil-works/pi#6356)."""
 
 
 class CallStage:
@@ -165,6 +167,11 @@ class CallStage:
         state = self._state
         if event.reason == "stop" and state.calls > len(self._numbers):
             event = replace(event, reason="tool_calls")
+        elif event.reason == "stop" and event.native_reason in _CALLED and not self._passing:
+            event = replace(event, cacheable=False)
+            self._warnings.add(
+                f"the model server ended the reply with {event.native_reason!r}, but has sent no call: one may be lost"
+            )
         if state.exhausted:
             event = replace(event, cacheable=False)
         if state.strict and state.calls > len(self._numbers):

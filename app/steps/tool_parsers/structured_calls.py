@@ -2,10 +2,11 @@
 
 A name that was not offered is the offered one that remains without the template's parts, with the arguments that stand
 in it if there are no others. Arguments that are a call in text, of that function, are what that call has. Tokens before
-and behind the arguments are left out. So are special tokens at the end of a text inside them, with a warning: a text
-cannot end with them unless it is about templates. What is not certain stays as it came, with a warning.
+and behind the arguments are left out, and so are surplus braces and the same arguments once more. So are special tokens
+at the end of a text inside them, with a warning: a text cannot end with them unless it is about templates. What is not
+certain stays as it came, with a warning.
 
-Arguments pass without being looked at while they have no `<` and no backtick.
+Arguments pass without being looked at while they have no `<`, no backtick and no `}`.
 """
 
 import re
@@ -22,7 +23,7 @@ ReadCall = Callable[[str], tuple[str, str] | None]
 """Reads a call in a text: its name and arguments."""
 
 _TOKEN_OPENING = r"(?:<|\\u003[cC])"
-_find_opening = re.compile(rf"{_TOKEN_OPENING}|`").search
+_find_opening = re.compile(rf"{_TOKEN_OPENING}|[`}}]").search
 _BAR = r"(?:｜|\\u[fF][fF]5[cC])"
 _find_token = re.compile(
     rf"{_TOKEN_OPENING}(?=\||/?{_BAR}|/?\\(?:$|u(?:$|[fF]))|/?$)|\\(?:u(?:0(?:0(?:3)?)?)?)?$"
@@ -39,6 +40,11 @@ _find_markup = re.compile(rf"{_TOKEN_OPENING}/?{_BAR}+DSML{_BAR}").match
 _find_quote = re.compile(r'(?:[^"\\]|\\.)*?"', re.DOTALL).match
 _LONGEST_TOKENS = 300
 _MAY_BE_EMPTY = re.compile(r"\s*(?:\{\s*\}|null|\[\s*\])?\s*")
+_DOUBLED_BRACE = re.compile(r"\s*\{\s*(?=\{)")
+"""A parser that sends an opening brace ahead of the whole object (vllm-project/vllm#51697)."""
+_ENVELOPE = re.compile(r"\s*,\s*\"(?:arguments|parameters)\"\s*:\s*")
+"""What stands between the name and the arguments of a call in JSON (vllm-project/vllm#47977)."""
+_LONGEST_ENVELOPE = 40
 _ARGUMENTS_BEGIN = re.compile(r"[<({]|\[ARGS\]")
 
 
@@ -144,6 +150,9 @@ class _Arguments:
         self._read_markup = read_markup
         self._markup: list[str] | None = None
         """The arguments so far, if they are markup."""
+        self._passed: list[str] = []
+        self._has_brace_alone = False
+        """Only the opening brace has come."""
         self._head: str | None = ""
         """What came before the object begins; None once it has begun."""
         self._unread: list[str] = []
@@ -166,39 +175,68 @@ class _Arguments:
             text = self._begin(self._head + text)
             if not text:
                 return ""
+        elif self._has_brace_alone:
+            text = self._drop_second_brace(text)
+            if not text:
+                return ""
         if self._tail is not None:
             self._tail += text
             return ""
         if not self._held and _find_opening(text) is None and text[-1] != "\\" and not _ends_in_escape(text):
             self._unread.append(text)
+            self._passed.append(text)
             return text
         if self._read_passed():
             self._tail = text
             return ""
         text, self._held = self._held + text, ""
-        return self._read(text)
+        text = self._read(text)
+        self._passed.append(text)
+        return text
 
     @property
     def is_plain(self) -> bool:
         """Whether the arguments have begun and nothing is held."""
-        return self._head is None and not self._held and self._tail is None and self._markup is None
+        is_clear = not self._held and not self._has_brace_alone
+        return is_clear and self._head is None and self._tail is None and self._markup is None
 
     def skip(self, texts: list[str]) -> None:
         self._unread += texts
+        self._passed += texts
 
     def _begin(self, text: str) -> str:
         """Return the text from the beginning of the object on; nothing, if that has not come."""
         place = text.find("{")
-        if place < 0 and may_begin_token(text):
+        if place < 0 and (may_begin_token(text) or (text.lstrip()[:1] == "," and len(text) < _LONGEST_ENVELOPE)):
             self._head = text
             return ""
         self._head = None
         if place > 0 and AROUND_ARGUMENTS.fullmatch(text[:place]):
-            return text[place:]
+            text = text[place:]
+        elif place > 0 and _ENVELOPE.fullmatch(text[:place]):
+            self._warnings.add("what stood before the arguments of a call of the model server is left out")
+            text = text[place:]
+        if (doubled := _DOUBLED_BRACE.match(text)) is not None:
+            self._warn_surplus()
+            text = text[doubled.end() :]
+        self._has_brace_alone = text.strip() == "{"
+        if text[:1] == "{":
+            return text
         if self._read_markup is not None and text.lstrip()[:1] == "<":
             self._markup = [text]
             return ""
         return text
+
+    def _drop_second_brace(self, text: str) -> str:
+        bare = text.lstrip()
+        self._has_brace_alone = not bare
+        if bare[:1] != "{":
+            return text
+        self._warn_surplus()
+        return bare[1:]
+
+    def _warn_surplus(self) -> None:
+        self._warnings.add("surplus braces around the arguments of a call of the model server are left out")
 
     def _read_passed(self) -> bool:
         """Look at what has passed; return whether the object has ended in it."""
@@ -266,8 +304,17 @@ class _Arguments:
         if self._held:
             text, self._held = self._held, ""
             return self._json.end_text() if whole and _is_parameter_closer(text) and self._cut(text) else text
-        tail = self._tail
-        if not tail or AROUND_ARGUMENTS.fullmatch(tail) or may_begin_token(tail):
+        return self._take_tail(self._tail or "")
+
+    def _take_tail(self, tail: str) -> str:
+        """Return what is passed on of the text behind the object."""
+        rest = tail.lstrip(" \t\r\n}")
+        if not rest or AROUND_ARGUMENTS.fullmatch(rest) or may_begin_token(rest):
+            if "}" in tail[: len(tail) - len(rest)]:
+                self._warn_surplus()
+            return ""
+        if rest.strip() == "".join(self._passed).strip():
+            self._warnings.add("the arguments of a call of the model server came twice")
             return ""
         self._warnings.add("the model server sent text behind the arguments of a call, which is passed on as it came")
         return tail

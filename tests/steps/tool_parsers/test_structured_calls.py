@@ -41,7 +41,7 @@ CASES: list[tuple[str, tuple[str, ...], tuple[str, str, bool]]] = [
     ("g", ("so ", '{"n": 1}'), ("g", 'so {"n": 1}', False)),
     ("g", ("[1]",), ("g", "[1]", False)),
     ("g", ("```",), ("g", "```", False)),
-    ("g", ('{"n": 1}', " and so on"), ("g", '{"n": 1} and so on', False)),
+    ("g", ('{"n": 1}', " and so on"), ("g", '{"n": 1} and so on', True)),
     ("g", ('{"n": 1}', "<", "/tool_call>", "\n"), ("g", '{"n": 1}', False)),
     ("g", ('{"n": 1}<|im_',), ("g", '{"n": 1}', False)),
     ("g", ('{"n": 1}<b>',), ("g", '{"n": 1}<b>', True)),
@@ -66,6 +66,14 @@ CASES: list[tuple[str, tuple[str, ...], tuple[str, str, bool]]] = [
         ('<invoke name="f"><parameter name="n">1</parameter></invoke>',),
         ("g", '<invoke name="f"><parameter name="n">1</parameter></invoke>', False),
     ),
+    ("g", ('{"n": 1}}</s',), ("g", '{"n": 1}', True)),
+    ("g", ('{"n": 1}', '{"n": 1}'), ("g", '{"n": 1}', True)),
+    ("g", ('{"n": {"a": 1}}', '{"n": 2}'), ("g", '{"n": {"a": 1}}{"n": 2}', True)),
+    ("g", ("{", "{", '"n": 1}'), ("g", '{"n": 1}', True)),
+    ("g", ("{", " ", "}"), ("g", "{ }", False)),
+    ("g", ('{{"n": 1}}',), ("g", '{"n": 1}', True)),
+    ("g", (', "argu', 'ments": {"n": 1}}'), ("g", '{"n": 1}', True)),
+    ("g", (", 1",), ("g", ", 1", False)),
     ("g", ("<b>", "x</b>"), ("g", "<b>x</b>", False)),
 ]
 

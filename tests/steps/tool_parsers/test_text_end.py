@@ -17,6 +17,8 @@ CASES: list[tuple[str, list[tuple[str, ...]]]] = [
     ("<|open|>resp", [("C", "<|open|>resp")]),
     ("<s>10</s>", [("C", "<s>10</s>")]),
     ("a < b", [("C", "a < b")]),
+    ("I look.<|function_call|>", [("C", "I look.")]),
+    ("Calls begin with <|tool_call>", [("C", "Calls begin with <|tool_call>")]),
 ]
 
 

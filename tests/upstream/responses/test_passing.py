@@ -32,6 +32,7 @@ def own_events(*more: Json, status: str = "completed", output: list[Json] = OUTP
         {"type": "response.created", "response": head | {"status": "in_progress", "output": []}},
         {"type": "response.output_item.done", "output_index": 0, "item": OUTPUT[0]},
         {"type": "response.future.delta", "anything": [1]},
+        {"type": "response.output_item.added", "output_index": 1, "item": OUTPUT[1] | {"content": []}},
         {"type": "response.output_text.delta", "output_index": 1, "item_id": "msg_1", "delta": "Hé", "logprobs": [1]},
         *more,
         {"type": "response.output_item.done", "output_index": 1, "item": OUTPUT[1]},
