@@ -6,7 +6,7 @@ and behind the arguments are left out, and so are surplus braces and the same ar
 at the end of a text inside them, with a warning: a text cannot end with them unless it is about templates. What is not
 certain stays as it came, with a warning.
 
-Arguments pass without being looked at while they have no `<`, no backtick and no `}`.
+Arguments pass without being looked at while they have no `<`, no backtick, and no `}` at the end or before a brace.
 """
 
 import re
@@ -23,7 +23,7 @@ ReadCall = Callable[[str], tuple[str, str] | None]
 """Reads a call in a text: its name and arguments."""
 
 _TOKEN_OPENING = r"(?:<|\\u003[cC])"
-_find_opening = re.compile(rf"{_TOKEN_OPENING}|[`}}]").search
+_find_opening = re.compile(rf"{_TOKEN_OPENING}|`|\}}\s*(?:\Z|[{{}}])").search
 _BAR = r"(?:｜|\\u[fF][fF]5[cC])"
 _find_token = re.compile(
     rf"{_TOKEN_OPENING}(?=\||/?{_BAR}|/?\\(?:$|u(?:$|[fF]))|/?$)|\\(?:u(?:0(?:0(?:3)?)?)?)?$"
