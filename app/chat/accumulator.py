@@ -55,6 +55,10 @@ class JsonEnd:
         """Whether what comes next is inside a JSON string."""
         return self._quoted
 
+    def end_text(self) -> str:
+        """Return what ends the object whose text is open; the quote alone, if that is not all."""
+        return '"}' if self._depth == 1 else '"'
+
     def find(self, fragment: str) -> int:
         """Return the offset behind the bracket or quote that ends the value; -1 if it is not in this fragment."""
         start, self._escaped = int(self._escaped), False

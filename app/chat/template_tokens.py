@@ -46,7 +46,7 @@ CALL_CLOSERS = (
 TURN_ENDS = (
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|call|>", "</s>", "<|endoftext|>"),
     *("<|end_of_text|>", "<|end_of_msg|>", "<|end_of_turn|>", "<end_of_turn>", "<turn|>", "<eos>", "[e~["),
-    *("<｜end▁of▁sentence｜>", "<|user|>", "<|observation|>", "<|EOT|>", K3_END),
+    *("<｜end▁of▁sentence｜>", "<|user|>", "<|observation|>", "<|EOT|>", "<|eom|>", "<|eot|>", K3_END),
 )
 """What ends the turn of a model."""
 THINK_TAGS = (
@@ -54,10 +54,28 @@ THINK_TAGS = (
     *(("[THINK]", "[/THINK]"), ("◁think▷", "◁/think▷"), ("<|START_THINKING|>", "<|END_THINKING|>")),
     *(("<|channel>thought\n", "<channel|>"), ("<|thought_start|>", "<|thought_end|>"), ("<|think|>", "<|end|>")),
     *(("<longcat_think>", "</longcat_think>"), ("<|inner_prefix|>", "<|inner_suffix|>")),
+    (f"{K3_OPEN}think{K3_END}", f"{K3_CLOSE}think{K3_END}"),
 )
 """Around the reasoning of MiniMax-M3, Seed-OSS, Hunyuan, Mistral, Kimi-VL, Cohere, Gemma 4, MiniCPM, Solar Open,
-LongCat and Apertus (the reasoning parsers of vLLM and SGLang; llama.cpp: common/chat.cpp). No answer begins so."""
+LongCat, Apertus and Kimi K3 (the reasoning parsers of vLLM and SGLang; llama.cpp: common/chat.cpp). No answer begins
+so."""
+THOUGHT_CLOSERS = tuple(f"{K3_CLOSE}{name}" for name in ("think", "response"))
+"""What ends the reasoning of Kimi K3 and is no part of the answer; it also closes the channel of an answer that it has
+not opened (vllm-project/vllm#53246)."""
+THOUGHT_INTERRUPTS = (
+    *(f"{K3_OPEN}response{K3_END}", f"{K3_OPEN}tools{K3_END}"),
+    *("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
+)
+"""What begins behind the reasoning of Kimi K3 and K2 if they have not closed it (vllm-project/vllm#53246, #54273,
+#33646)."""
+_CALL_OPENINGS = (
+    *("<|function_call|>", "<|message_sep|>", "<|tool_call>", "<|python_tag|>", "<|tool_call_start|>"),
+    *("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>", "<|tool_call_begin|>"),
+    *("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜DSML｜tool_calls>", "<｜DSML｜function_calls>"),
+)
+"""What a server leaves of a call that it has parsed (vllm-project/vllm#51701)."""
 TEXT_ENDS = (
+    *_CALL_OPENINGS,
     *("<|END_RESPONSE|>", "<|END_TEXT|>"),
     *(token for token in TURN_ENDS if token not in ("</s>", "[e~[", "<|call|>", K3_END)),
     *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS[:3] for end in (K3_END, "")),

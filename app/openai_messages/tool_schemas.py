@@ -161,3 +161,53 @@ def _read_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _read_required(schema: Mapping[str, Any]) -> list[str]:
     given = schema.get("required")
     return [name for name in given if isinstance(name, str)] if isinstance(given, list) else []
+
+
+_ONE_OF = ("anyOf", "oneOf")
+_INNER = ("items", "prefixItems", "additionalProperties", "contains", "not", *_ALTERNATIVES)
+"""Keywords whose value is a schema or a list of them."""
+_JSON_TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+_ANY = tuple({"type": name} for name in ("string", "number", "boolean", "object", "array", "null"))
+"""What a schema without a type allows."""
+
+
+def add_types(schema: Any, depth: int = _MAX_NULL_DEPTH) -> Any:
+    """Return a schema that means the same, in which each schema has a type, and one with `anyOf` or `oneOf` has it in
+    these alternatives."""
+    if isinstance(schema, list):
+        return [add_types(one, depth) for one in schema]
+    if not isinstance(schema, dict) or not depth:
+        return schema
+    typed = dict(schema)
+    for name, value in schema.items():
+        if name in _NAMED and isinstance(value, dict):
+            typed[name] = {key: add_types(one, depth - 1) for key, one in value.items()}
+        elif name in _INNER and name not in _ONE_OF:
+            typed[name] = add_types(value, depth - 1)
+    alternatives = [name for name in _ONE_OF if isinstance(schema.get(name), list) and schema[name]]
+    if alternatives:
+        kind = typed.pop("type", None)
+        for name in alternatives:
+            typed[name] = [add_types(_give_type(one, kind), depth - 1) for one in schema[name]]
+    elif not typed.keys() & {"type", "$ref", "allOf"}:
+        found = _find_type(typed)
+        return {"type": found, **typed} if found else {**typed, "anyOf": list(_ANY)}
+    return typed
+
+
+def _give_type(schema: Any, kind: Any) -> Any:
+    """Return an alternative with the type that stands beside it, if it has none."""
+    if not isinstance(schema, dict) or not isinstance(kind, str) or schema.keys() & {"type", "$ref", *_ALTERNATIVES}:
+        return schema
+    return {"type": kind, **schema}
+
+
+def _find_type(schema: Mapping[str, Any]) -> str:
+    """Return the type that the other keywords say, "" if they say none."""
+    if "properties" in schema or "required" in schema:
+        return "object"
+    if "items" in schema or "prefixItems" in schema:
+        return "array"
+    values = schema["enum"] if isinstance(schema.get("enum"), list) else [schema["const"]] if "const" in schema else []
+    types = {_JSON_TYPES.get(type(value), "") for value in values}
+    return types.pop() if len(types) == 1 else ""

@@ -390,6 +390,17 @@ FACTS: dict[str, dict[str, Fact]] = {
             "the guide sends data URIs, and some models take no URLs",
             "platform.kimi.ai/docs/guide/use-kimi-vision-model; docs.cloudbase.net/en/ai/model/multimodal",
         ),
+        parameter_alternatives=Fact(
+            False,
+            "the top must have the type object, beside which there may be no `anyOf`",
+            "MoonshotAI/kimi-code issue 2661; MoonshotAI/kimi-code PR 2662",
+        ),
+        typed_parameters=Fact(
+            True,
+            '"not a valid moonshot flavored json schema": "when using anyOf, type should be defined in anyOf items"; a '
+            "schema without a type is refused too",
+            "openclaw/openclaw issue 113130; nicobailon/pi-subagents issue 127; MoonshotAI/kimi-cli issue 2621",
+        ),
         max_stop_words=Fact(5, "`stop` has at most five texts", _KIMI_API),
         lacks=Fact((*_SAMPLERS, "seed"), "the request has no such fields", _KIMI_API),
     ),

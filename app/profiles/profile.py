@@ -333,6 +333,9 @@ class Profile(BaseModel):
     parameter_alternatives: bool = True
     """The server takes `anyOf`, `oneOf` and `allOf` at the top of a function's parameters. If false, the function is
     offered with the properties of all alternatives, with a warning."""
+    typed_parameters: bool = False
+    """The server wants a `type` in each schema inside a function's parameters; beside `anyOf` and `oneOf` it stands in
+    each alternative, and nowhere else."""
     client_tools: bool = True
     """Over the Responses API the server knows tools of clients that are no functions: custom tools, namespaces and
     searches for tools. If false, a client's own request that has any is translated, and they become functions."""
@@ -514,6 +517,7 @@ SHAPES_REQUESTS = frozenset(
         "tool_schema",
         "call_ids",
         "parameter_alternatives",
+        "typed_parameters",
         "client_tools",
         "max_function_name",
         "function_names",

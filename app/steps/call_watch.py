@@ -10,7 +10,7 @@ from app.chat.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 
 _MOST = 500
 """So many texts are passed on before the stage learns of them."""
-_find_in_arguments = re.compile(r"[<`\\]").search
+_find_in_arguments = re.compile(r"[<`\\]|\}\s*(?:\Z|[{}])").search
 
 
 class WatchedStage(Protocol):
@@ -21,7 +21,8 @@ class WatchedStage(Protocol):
     passes_reasoning: bool
     """Reasoning without `<`."""
     passes_arguments: int
-    """The index of the call whose arguments pass if they have no `<`, backtick or backslash; -1 if there is none."""
+    """The index of the call whose arguments pass if they have no `<`, backtick or backslash, and no `}` at the end or
+    before a brace; -1 if there is none."""
 
     @property
     def marker_starts(self) -> re.Pattern[str]: ...

@@ -1,9 +1,12 @@
-"""Gives functions parameters that the model's server takes: some refuse alternatives at the top of a schema."""
+"""Gives functions parameters that the model's server takes: some refuse alternatives at the top of a schema, or a
+schema without a type."""
+
+import operator
 
 from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Tool
-from app.openai_messages.tool_schemas import has_alternatives, merge_alternatives
+from app.openai_messages.tool_schemas import add_types, complete_function, has_alternatives, merge_alternatives
 from app.profiles import Profile
 
 
@@ -23,3 +26,19 @@ def _merge(tool: Tool) -> Tool:
     if not has_alternatives(parameters):
         return tool
     return replace(tool, schema={**tool.schema, "parameters": merge_alternatives(parameters)})
+
+
+def type_function_parameters(request: ChatRequest, profile: Profile) -> ChatRequest:
+    """Return the request with a type in each schema of the functions' parameters, if the server wants them."""
+    if not profile.typed_parameters or not profile.native_tools:
+        return request
+    tools = tuple(map(_add_types, request.tools))
+    return request if all(map(operator.is_, tools, request.tools)) else replace(request, tools=tools)
+
+
+def _add_types(tool: Tool) -> Tool:
+    complete = complete_function(tool.schema)
+    parameters = add_types(complete["parameters"])
+    return (
+        tool if parameters == complete["parameters"] else replace(tool, schema={**complete, "parameters": parameters})
+    )

@@ -22,7 +22,7 @@ from app.steps.call_watch import CallWatch
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
 from app.steps.function_names import FunctionNameStage, find_renamed, rename_functions
-from app.steps.function_schemas import merge_function_alternatives
+from app.steps.function_schemas import merge_function_alternatives, type_function_parameters
 from app.steps.json_format import adapt_response_format
 from app.steps.media import MediaRequest, accepts_uploads, is_web_url, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
@@ -165,6 +165,7 @@ def prepare_request(
         warnings += prompted
     request, merged = merge_function_alternatives(request, profile)
     warnings += merged
+    request = type_function_parameters(request, profile)
     request = rename_functions(alternate_roles(place_system(request, profile), profile), profile)
     # A client of the server's own API knows whether its model goes on with a message.
     is_folded = request.source is None or profile.continuation == "refuse"

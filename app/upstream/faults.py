@@ -269,8 +269,8 @@ SECRET_SHAPES = re.compile(
     re.IGNORECASE,
 )
 _MESSAGES = (
-    *("message", "detail", "msg", "error_msg", "error_description", "error", "errors", "title", "Message", "Msg"),
-    *("faultstring", "reason", "upstream_error"),
+    *("message", "detail", "msg", "error_msg", "error_message", "error_description", "error", "errors", "title"),
+    *("Message", "Msg", "faultstring", "reason", "upstream_error"),
 )
 """The fields of an error's text, the first of them before the others."""
 _TITLE = re.compile(r"<title[^>]*>\s*([^<]{1,200}?)\s*</title", re.IGNORECASE)

@@ -14,6 +14,16 @@ def _dsml(bars: str) -> str:
     return f'<{mark}tool_calls>\n<{mark}invoke name="Read">\n{parameter}\n</{mark}invoke>\n</{mark}tool_calls>'
 
 
+_ATEM = (
+    '<atem:function_calls>\n<atem:invoke name="Read">\n<atem:parameter name="path">/a</atem:parameter>\n'
+    "</atem:invoke>\n</atem:function_calls>"
+)
+_K3 = (
+    '<|open|>tools<|sep|><|open|>call tool="Read" index="1"<|sep|><|open|>argument key="path" type="string"<|sep|>/a'
+    "<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>"
+)
+
+
 class Report(NamedTuple):
     source: str
     text: str
@@ -118,6 +128,47 @@ TEXT_REPORTS = (
         [("Read", {"path": "/a"})],
         [],
     ),
+    Report(
+        "ggml-org/llama.cpp#24329",
+        '{"type": "function", "name": "Read", "parameters": {"path": "/a"}}',
+        [("Read", {"path": "/a"})],
+        [],
+    ),
+    Report(
+        "lmstudio-ai/lmstudio-bug-tracker#1669",
+        '<think>I list.</think>\n\n{"name": "Bash", "arguments": {"command": "ls"}}\n',
+        [("Bash", {"command": "ls"})],
+        [],
+        "I list.",
+    ),
+    Report(
+        "Gitlawb/openclaude#1076",
+        '{"type":"function","function":{"name":"Bash","arguments":{"command":"ls"}}}',
+        [("Bash", {"command": "ls"})],
+        [],
+    ),
+    Report("vllm-project/vllm#40801", _dsml("｜")[1:], [("Read", {"path": "/a"})], []),
+    Report(
+        "vllm-project/vllm#54273",
+        f"<|open|>think<|sep|>I need it.{_K3}",
+        [("Read", {"path": "/a"})],
+        [],
+        "I need it.",
+    ),
+    Report("ggml-org/llama.cpp#29240", f" to=Read<|message|>{_ATEM}", [("Read", {"path": "/a"})], []),
+    Report(
+        "ggml-org/llama.cpp#26879",
+        f"Here it is.<|eom|><|start|>assistant to=Read<|message|>{_ATEM}<|eot|>",
+        [("Read", {"path": "/a"})],
+        ["Here it is."],
+    ),
+    Report(
+        "SearchSavior/OpenArc#163",
+        f"to=self<|message|>I read.<|eom|><|start|>assistant to=Read<|message|>{_ATEM}",
+        [("Read", {"path": "/a"})],
+        [],
+        "I read.",
+    ),
 )
 
 
@@ -136,5 +187,17 @@ CALL_REPORTS = (
         "",
         {"command": 'echo "whoami"'},
     ),
+    CallReport(
+        "vllm-project/vllm-ascend#10182",
+        "Bash",
+        '<｜DSML｜invoke name="Bash">\n<｜DSML｜parameter name="command" string="true">ls</｜DSML｜parameter>\n'
+        "</｜DSML｜invoke>",
+        {"command": "ls"},
+    ),
+    CallReport("vllm-project/vllm#45877", "Bash", '{"command": "ls 2>&1</｜DSML｜parameter', {"command": "ls 2>&1"}),
+    CallReport("vllm-project/vllm#51701", "Read", '{"path": "/a"}}</s', {"path": "/a"}),
+    CallReport("vllm-project/vllm#51697", "Read", '{"path": "/a"}{"path": "/a"}', {"path": "/a"}),
+    CallReport("vllm-project/vllm#51697 (a brace ahead)", "Read", '{{"path": "/a"}', {"path": "/a"}),
+    CallReport("vllm-project/vllm#47977", "Read", ', "arguments": {"path": "/a 😀"}}', {"path": "/a 😀"}),
     CallReport("earendil-works/pi#8858", "Read", '```json\n{"path":"/a"}\n```', {"path": "/a"}),
 )

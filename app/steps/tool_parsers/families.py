@@ -90,7 +90,11 @@ FAMILIES: Mapping[str, Family] = {
     "deepseek_v31": Family("deepseek_v31", _DEEPSEEK.blocks, _DEEPSEEK.calls, _DEEPSEEK.closers),
     "dsml": Family(
         "dsml",
-        tuple(f"<{bars}DSML{bars}{name}" for bars in DSML_BARS for name in _DSML_BLOCKS),
+        (
+            *(f"<{bars}DSML{bars}{name}" for bars in DSML_BARS for name in _DSML_BLOCKS),
+            # the bracket is a token of its own, which servers eat: vllm-project/vllm#40801
+            *(f"{DSML_BARS[0]}DSML{DSML_BARS[0]}{name}" for name in _DSML_BLOCKS[:2]),
+        ),
         (
             *(_dsml(bars, space) for bars in DSML_BARS for space in ("", " ")),
             NamedCall("<｜DSML｜toolcall>", ("\n",)),  # vllm-project/vllm-ascend#13794
@@ -98,11 +102,11 @@ FAMILIES: Mapping[str, Family] = {
         tuple(f"</{bars}DSML{bars}{name}" for bars in DSML_BARS for name in (*_DSML_BLOCKS, "invoke>", " invoke>")),
         guesses=(),
     ),
-    "mistral_json": _MISTRAL,
-    "mistral_args": Family("mistral_args", _MISTRAL.blocks, _MISTRAL.calls, guesses=_MISTRAL.guesses),
     "llama_json": Family(
         "llama_json", ("<|python_tag|>",), (OBJECTS,), fillers=("<|python_tag|>",), guesses=("object",)
     ),
+    "mistral_json": _MISTRAL,
+    "mistral_args": Family("mistral_args", _MISTRAL.blocks, _MISTRAL.calls, guesses=_MISTRAL.guesses),
     "pythonic": Family(
         "pythonic",
         ("<|python_start|>", "<|tool_call_start|>", "<function_calls>"),
@@ -207,7 +211,7 @@ FAMILIES: Mapping[str, Family] = {
     # vLLM: muse_glimmer_tool_parser.py
     "atem": Family(
         "atem",
-        ("<atem:function_calls>",),
+        (harmony.ATEM_BLOCK,),
         (XmlSyntax('<atem:invoke name="', "</atem:invoke>", '<atem:parameter name="', "</atem:parameter>"),),
         ("</atem:function_calls>", "</atem:invoke>"),
         guesses=(),

@@ -43,8 +43,8 @@ class Family(Struct, frozen=True):
     """What else may stand between the opening of a block and a call."""
     guesses: tuple[Guess, ...] = ("name",)
     """What begins a call at the start of a reply, because the server has eaten the opening: the name of an offered
-    function before a separator, an object with such a name before a closer (without one if the family has none), a
-    list of Python calls."""
+    function before a separator, an object with such a name before a closer (without one if the family has none, or if
+    it is the whole reply), a list of Python calls."""
     start: Callable[[ParseState], Steps] | None = None
     """What else is read at the start of a reply."""
     dropped: tuple[str, ...] = ()
@@ -81,6 +81,7 @@ class Reader:
             yield from self._guess(r)
         for family in self._families:
             if family.start is not None:
+                r.family = family.name
                 yield from r.attempt(family.start(r), guess=True)
         while True:
             marker = yield from r.read_prose(*self._markers, *r.pending_closers)
@@ -137,9 +138,9 @@ class Reader:
             calls = yield from _read_guessed(r, closers, must_close)
             if must_close:
                 tag = yield from r.accept_tag(*closers)
-                if not tag:
+                if not tag and not (r.strict and r.is_whole and not r.text[r.pos :].strip()):
                     raise NotACall
-                r.family = next(way.family.name for way in ways if tag in way.family.closers)
+                r.family = next(way.family.name for way in ways if tag in (way.family.closers or ("",)))
             for call in calls:
                 r.complete_call(call)
             _, tag = yield from _skip_closers(r, ("{",), closers)

@@ -1,6 +1,10 @@
-"""Parses gpt-oss's channels (harmony).
+"""Parses gpt-oss's channels (harmony), and the headers of Muse Glimmer's messages.
 
 `<|channel|>analysis<|message|>…<|end|>` is reasoning, `to=functions.…` in any channel is a call, the rest is content.
+
+Muse Glimmer has recipients and no channels: `<|start|>assistant to=self<|message|>…<|eom|>` is reasoning, and behind
+`to=get_weather<|message|>` comes a block of calls, which says the function again (ggml-org/llama.cpp#26879). A server
+that has eaten the start of the first header leaves ` to=get_weather<|message|>` (ggml-org/llama.cpp#29240).
 
 Servers that leave out special tokens also leave out the channels': `analysisWe need …assistantfinalFour`, and
 `commentary to=functions.f json{…}`. Only at the start of a reply that is certain enough.
@@ -17,12 +21,16 @@ from app.steps.tool_parsers.json_calls import read_arguments, skip_before_argume
 from app.steps.tool_parsers.parser import ParseState
 
 START, CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
-ENDS = ("<|end|>", "<|call|>", "<|return|>")
-_TO = re.compile(r"\bto=(?!(?:assistant|user)\b)(?:functions\.)?([\w.\-]+)")
+ENDS = ("<|end|>", "<|call|>", "<|return|>", "<|eom|>", "<|eot|>")
+ATEM_BLOCK = "<atem:function_calls>"
+"""Opens Muse Glimmer's calls."""
+_TO = re.compile(r"\bto=(?!(?:assistant|user|self)\b)(?:functions\.)?([\w.\-]+)")
 """gpt-oss also writes `to=assistant` for what is no call (github.com/ggml-org/llama.cpp/issues/27720)."""
+_TO_SELF = re.compile(r"\bto=self\b")
 _BARE_CALLS = tuple(
     f"{role}{channel} to=functions." for role in ("", "assistant") for channel in ("commentary", "analysis", "")
 ) + ("to=functions.",)
+_BARE_RECIPIENT = "to="
 _ROLE = "assistant"
 _BARE_THOUGHT = "analysis"
 _BARE_NEXT = ("assistantfinal", "assistantcommentary", "assistantanalysis")
@@ -43,7 +51,8 @@ class HarmonyMessage(Struct, frozen=True):
             yield from _call(r, recipient.group(1))
             return
         channel = re.sub(r"^.*<\|channel\|>", "", header, flags=re.DOTALL).strip()
-        emit = r.emit_reasoning if channel.startswith("analysis") else r.emit_text
+        is_thought = channel.startswith("analysis") or _TO_SELF.search(header) is not None
+        emit = r.emit_reasoning if is_thought else r.emit_text
         r.commit()
         try:
             tag = yield from r.stream_until(emit, *ENDS, START, CHANNEL)
@@ -55,6 +64,10 @@ class HarmonyMessage(Struct, frozen=True):
 
 
 def _call(r: ParseState, name: str) -> Steps:
+    yield from r.skip_blanks()
+    if (yield from r.is_at(ATEM_BLOCK)):
+        r.commit()
+        return
     call = r.open_call(name)
     yield from skip_before_arguments(r)
     yield from r.skip_blanks()
@@ -73,10 +86,27 @@ def read_bare_channels(r: ParseState) -> Steps:
         r.commit()
     elif not r.strict and (yield from _is_bare_thought(r)):
         yield from _read_bare_thought(r)
+    elif (yield from r.is_at(_BARE_RECIPIENT)):
+        yield from _read_bare_recipient(r)
     elif r.tools:
         yield from _read_bare_call(r)
     else:
         raise NotACall
+
+
+def _read_bare_recipient(r: ParseState) -> Steps:
+    """Read a header that has lost its start."""
+    if r.tools and (yield from r.is_at(_BARE_CALLS[-1])):
+        yield from _read_bare_call(r)
+        return
+    r.pos += len(_BARE_RECIPIENT)
+    name = yield from _read_name(r)
+    if not (yield from r.accept(_MESSAGE)):
+        raise NotACall
+    if name not in ("self", "user") and not (yield from r.is_at(ATEM_BLOCK)):
+        raise NotACall
+    r.rewind(r.position - len(f"{_BARE_RECIPIENT}{name}{_MESSAGE}"))
+    yield from HarmonyMessage().read(r, ())
 
 
 def _is_bare_thought(r: ParseState) -> BoolSteps:

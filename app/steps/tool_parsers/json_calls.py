@@ -115,7 +115,7 @@ def _member(r: ParseState, call: OpenCall, closers: Sequence[str]) -> Steps:
     yield from JsonScanner(r, output.append).read_key()
     key = json.loads("".join(output))
     yield from r.skip_blanks()
-    if r.text[r.pos] != ":" or (call.guessed and key not in _KNOWN):
+    if r.text[r.pos] != ":" or (call.guessed and key not in _KNOWN and key != "function"):
         raise NotACall
     r.pos += 1
     yield from r.skip_blanks()

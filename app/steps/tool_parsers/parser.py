@@ -39,6 +39,8 @@ class ParseState(Cursor):
         self.strict = strict
         self.cut = False
         """The reply has not ended by itself, so what seems complete at its end may not be."""
+        self.is_whole = False
+        """The reply has ended by itself, and with this text."""
         self.prose = Prose() if strict else None
         self.family = ""
         """The family as which the text behind the last marker is read."""

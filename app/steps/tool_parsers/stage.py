@@ -20,6 +20,8 @@ from app.steps.tool_parsers.warnings import Warnings
 
 _WHOLE = ("stop", "tool_calls")
 """The finish reasons of a reply that has ended by itself."""
+_CALLED = ("tool_calls", "tool_use", "function_call")
+"""The words of servers for a reply with calls. Some lose them in streams (earendil-works/pi#6356)."""
 
 
 class CallStage:
@@ -64,6 +66,7 @@ class CallStage:
                 out.append(event if number == event.index else Extra(event.fields, number))
             else:
                 state.cut = type(event) is Failed or (type(event) is Finish and event.reason not in _WHOLE)
+                state.is_whole = type(event) is Finish and not state.cut
                 self._flush(out)
                 self._add_other(event, out)
         self._find_passing(events)
@@ -153,17 +156,22 @@ class CallStage:
                 self._structured.feed(call, out)
         elif type(event) is Finish:
             if self._structured is not None:
-                self._structured.close(out)
+                self._structured.close(out, whole=not self._state.cut)
             out.append(self._finish(event))
         else:
             if type(event) is Failed and self._structured is not None:
-                self._structured.close(out)
+                self._structured.close(out, whole=not self._state.cut)
             out.append(event)
 
     def _finish(self, event: Finish) -> Finish:
         state = self._state
         if event.reason == "stop" and state.calls > len(self._numbers):
             event = replace(event, reason="tool_calls")
+        elif event.reason == "stop" and event.native_reason in _CALLED and not self._passing:
+            event = replace(event, cacheable=False)
+            self._warnings.add(
+                f"the model server ended the reply with {event.native_reason!r}, but has sent no call: one may be lost"
+            )
         if state.exhausted:
             event = replace(event, cacheable=False)
         if state.strict and state.calls > len(self._numbers):

@@ -1,11 +1,12 @@
 """Cleans the structured calls of a reply: what a server's own parser left of its template in names and arguments.
 
 A name that was not offered is the offered one that remains without the template's parts, with the arguments that stand
-in it if there are no others. Tokens before and behind the arguments are left out. So are special tokens at the end of
-a text inside them, with a warning: a text cannot end with them unless it is about templates. What is not certain stays
-as it came, with a warning.
+in it if there are no others. Arguments that are a call in text, of that function, are what that call has. Tokens before
+and behind the arguments are left out, and so are surplus braces and the same arguments once more. So are special tokens
+at the end of a text inside them, with a warning: a text cannot end with them unless it is about templates. What is not
+certain stays as it came, with a warning.
 
-Arguments pass without being looked at while they have no `<` and no backtick.
+Arguments pass without being looked at while they have no `<`, no backtick, and no `}` at the end or before a brace.
 """
 
 import re
@@ -23,7 +24,7 @@ ReadCall = Callable[[str], tuple[str, str] | None]
 """Reads a call in a text: its name and arguments."""
 
 _TOKEN_OPENING = r"(?:<|\\u003[cC])"
-_find_opening = re.compile(rf"{_TOKEN_OPENING}|`").search
+_find_opening = re.compile(rf"{_TOKEN_OPENING}|`|\}}\s*(?:\Z|[{{}}])").search
 _BAR = r"(?:｜|\\u[fF][fF]5[cC])"
 _find_token = re.compile(
     rf"{_TOKEN_OPENING}(?=\||/?{_BAR}|/?\\(?:$|u(?:$|[fF]))|/?$)|\\(?:u(?:0(?:0(?:3)?)?)?)?$"
@@ -33,11 +34,20 @@ _TOKENS = re.compile(
     rf"|{_TOKEN_OPENING}/?{_BAR}+[^\"<>]{{1,60}}?(?:>|\\u003[eE]|(?=$)))(?:\s|\\n)*)+"
 )
 """Special tokens in the text of a JSON string."""
+_is_parameter_closer = re.compile(rf"{_TOKEN_OPENING}/{_BAR}+DSML{_BAR}+ ?parameter").match
+"""What ends a value, which a parser of a server takes for a part of it: without the quote, the brace and this
+token's own bracket the stream ends (vllm-project/vllm#45877)."""
+_find_markup = re.compile(rf"{_TOKEN_OPENING}/?{_BAR}+DSML{_BAR}").match
 _find_quote = re.compile(r'(?:[^"\\]|\\.)*?"', re.DOTALL).match
 _LONGEST_TOKENS = 300
 _MOST_BEGINNINGS = 8
 """So many places in a name are tried as the beginning of arguments."""
 _MAY_BE_EMPTY = re.compile(r"\s*(?:\{\s*\}|null|\[\s*\])?\s*")
+_DOUBLED_BRACE = re.compile(r"\s*\{\s*(?=\{)")
+"""A parser that sends an opening brace ahead of the whole object (vllm-project/vllm#51697)."""
+_ENVELOPE = re.compile(r"\s*,\s*\"(?:arguments|parameters)\"\s*:\s*")
+"""What stands between the name and the arguments of a call in JSON (vllm-project/vllm#47977)."""
+_LONGEST_ENVELOPE = 40
 _ARGUMENTS_BEGIN = re.compile(r"[<({]|\[ARGS\]")
 
 
@@ -73,7 +83,7 @@ class StructuredCalls:
 
     def _open(self, name: str) -> "tuple[str, _Arguments | _NamedArguments]":
         if name in self._tools:
-            return name, _Arguments(self._warnings)
+            return name, _Arguments(self._warnings, lambda text: self._read_markup(name, text))
         found = find_offered(name, self._tools)
         if found is None:
             if name and _ARGUMENTS_BEGIN.search(name):
@@ -81,8 +91,27 @@ class StructuredCalls:
                     f"the model server's call of {name[:80]!r} is passed on as it came: no such function is offered"
                 )
             return name, _Arguments(self._warnings)
+<<<<<<< HEAD
         arguments = self._find_arguments(found, name)
         return found, _NamedArguments(arguments, self._warnings) if arguments else _Arguments(self._warnings)
+||||||| 5398dd65
+        rest = name[name.find(found) + len(found) :]
+        arguments = self._read_arguments(found, rest) if _ARGUMENTS_BEGIN.search(rest) else ""
+        return found, _NamedArguments(arguments, self._warnings) if arguments else _Arguments(self._warnings)
+=======
+        rest = name[name.find(found) + len(found) :]
+        arguments = self._read_arguments(found, rest) if _ARGUMENTS_BEGIN.search(rest) else ""
+        if arguments:
+            return found, _NamedArguments(arguments, self._warnings)
+        return found, _Arguments(self._warnings, lambda text: self._read_markup(found, text))
+
+    def _read_markup(self, name: str, text: str) -> str:
+        """Return the arguments of the call of this function that a text is; "" if it is none."""
+        found = self._read_call(text)
+        if found is None:
+            return self._read_arguments(name, text)
+        return found[1] if found[0] == name else ""
+>>>>>>> w-reports
 
     def _find_arguments(self, found: str, name: str) -> str:
         """Return the arguments that stand in a name behind that of the offered function, "" if there are none."""
@@ -107,10 +136,10 @@ class StructuredCalls:
             return found[1]
         return ""
 
-    def close(self, out: list[Event]) -> None:
-        """End all calls."""
+    def close(self, out: list[Event], *, whole: bool) -> None:
+        """End all calls. `whole`: the reply has ended by itself."""
         for index, call in self._calls.items():
-            if rest := call.take_rest():
+            if rest := call.take_rest(whole=whole):
                 out.append(ToolCallDelta(index, rest))
         self._calls.clear()
 
@@ -128,8 +157,8 @@ class _NamedArguments:
         self._texts.append(self._cleaner.add(text))
         return ""
 
-    def take_rest(self) -> str:
-        text = "".join((*self._texts, self._cleaner.take_rest()))
+    def take_rest(self, *, whole: bool) -> str:
+        text = "".join((*self._texts, self._cleaner.take_rest(whole=whole)))
         if _MAY_BE_EMPTY.fullmatch(text):
             return self._in_name
         self._warnings.add("a function call of the model server had arguments in its name, which are left out")
@@ -137,10 +166,16 @@ class _NamedArguments:
 
 
 class _Arguments:
-    """The arguments of one call while they arrive."""
+    """The arguments of one call while they arrive. `read_markup` reads those that are a call in text."""
 
-    def __init__(self, warnings: Warnings) -> None:
+    def __init__(self, warnings: Warnings, read_markup: Callable[[str], str] | None = None) -> None:
         self._warnings = warnings
+        self._read_markup = read_markup
+        self._markup: list[str] | None = None
+        """The arguments so far, if they are markup."""
+        self._passed: list[str] = []
+        self._has_brace_alone = False
+        """Only the opening brace has come."""
         self._head: str | None = ""
         """What came before the object begins; None once it has begun."""
         self._unread: list[str] = []
@@ -156,8 +191,15 @@ class _Arguments:
         """What came behind the object; None while it is not complete."""
 
     def add(self, text: str) -> str:
+        if self._markup is not None:
+            self._markup.append(text)
+            return ""
         if self._head is not None:
             text = self._begin(self._head + text)
+            if not text:
+                return ""
+        elif self._has_brace_alone:
+            text = self._drop_second_brace(text)
             if not text:
                 return ""
         if self._tail is not None:
@@ -165,29 +207,59 @@ class _Arguments:
             return ""
         if not self._held and _find_opening(text) is None and text[-1] != "\\" and not _ends_in_escape(text):
             self._unread.append(text)
+            self._passed.append(text)
             return text
         if self._read_passed():
             self._tail = text
             return ""
         text, self._held = self._held + text, ""
-        return self._read(text)
+        text = self._read(text)
+        self._passed.append(text)
+        return text
 
     @property
     def is_plain(self) -> bool:
         """Whether the arguments have begun and nothing is held."""
-        return self._head is None and not self._held and self._tail is None
+        is_clear = not self._held and not self._has_brace_alone
+        return is_clear and self._head is None and self._tail is None and self._markup is None
 
     def skip(self, texts: list[str]) -> None:
         self._unread += texts
+        self._passed += texts
 
     def _begin(self, text: str) -> str:
         """Return the text from the beginning of the object on; nothing, if that has not come."""
         place = text.find("{")
-        if place < 0 and may_begin_token(text):
+        if place < 0 and (may_begin_token(text) or (text.lstrip()[:1] == "," and len(text) < _LONGEST_ENVELOPE)):
             self._head = text
             return ""
         self._head = None
-        return text[place:] if place > 0 and AROUND_ARGUMENTS.fullmatch(text[:place]) else text
+        if place > 0 and AROUND_ARGUMENTS.fullmatch(text[:place]):
+            text = text[place:]
+        elif place > 0 and _ENVELOPE.fullmatch(text[:place]):
+            self._warnings.add("what stood before the arguments of a call of the model server is left out")
+            text = text[place:]
+        if (doubled := _DOUBLED_BRACE.match(text)) is not None:
+            self._warn_surplus()
+            text = text[doubled.end() :]
+        self._has_brace_alone = text.strip() == "{"
+        if text[:1] == "{":
+            return text
+        if self._read_markup is not None and text.lstrip()[:1] == "<":
+            self._markup = [text]
+            return ""
+        return text
+
+    def _drop_second_brace(self, text: str) -> str:
+        bare = text.lstrip()
+        self._has_brace_alone = not bare
+        if bare[:1] != "{":
+            return text
+        self._warn_surplus()
+        return bare[1:]
+
+    def _warn_surplus(self) -> None:
+        self._warnings.add("surplus braces around the arguments of a call of the model server are left out")
 
     def _read_passed(self) -> bool:
         """Look at what has passed; return whether the object has ended in it."""
@@ -222,6 +294,8 @@ class _Arguments:
                 if quote is not None and self._cut(text[stop : quote.end() - 1]):
                     at = quote.end() - 1
                     continue
+                if _find_markup(text, stop) is not None:
+                    self._warnings.add("a text in the arguments of a function call has tokens of a chat template")
             size = max(len(found.group()), 1)
             self._json.find(text[at : at + size])
             self._pass(text[at : at + size], out)
@@ -243,19 +317,38 @@ class _Arguments:
         self._warnings.add("a token of a chat template at the end of a text in the arguments of a call is left out")
         return True
 
-    def take_rest(self) -> str:
+    def take_rest(self, *, whole: bool) -> str:
         """Return what is still held, as no more comes."""
+        if self._markup is not None:
+            return self._take_markup()
         if self._head:
             text, self._head = self._head, None
             return text
         if self._held:
             text, self._held = self._held, ""
-            return text
-        tail = self._tail
-        if not tail or AROUND_ARGUMENTS.fullmatch(tail) or may_begin_token(tail):
+            return self._json.end_text() if whole and _is_parameter_closer(text) and self._cut(text) else text
+        return self._take_tail(self._tail or "")
+
+    def _take_tail(self, tail: str) -> str:
+        """Return what is passed on of the text behind the object."""
+        rest = tail.lstrip(" \t\r\n}")
+        if not rest or AROUND_ARGUMENTS.fullmatch(rest) or may_begin_token(rest):
+            if "}" in tail[: len(tail) - len(rest)]:
+                self._warn_surplus()
+            return ""
+        if rest.strip() == "".join(self._passed).strip():
+            self._warnings.add("the arguments of a call of the model server came twice")
             return ""
         self._warnings.add("the model server sent text behind the arguments of a call, which is passed on as it came")
         return tail
+
+    def _take_markup(self) -> str:
+        assert self._markup is not None and self._read_markup is not None
+        text, self._markup = "".join(self._markup), None
+        found = self._read_markup(text)
+        if found:
+            self._warnings.add("the model server sent a call in text as the arguments of a call")
+        return found or text
 
 
 def _ends_in_escape(text: str) -> bool:

@@ -6,7 +6,7 @@ A token in the middle of a text is text, and one behind a space too: a text can 
 import re
 
 from app.chat.events import Event, ReasoningDelta, TextDelta
-from app.chat.template_tokens import CALL_CLOSERS, K3_CLOSE, TEXT_ENDS, TEXT_STARTS
+from app.chat.template_tokens import CALL_CLOSERS, TEXT_ENDS, TEXT_STARTS, THOUGHT_CLOSERS, THOUGHT_INTERRUPTS
 from app.steps.partial_tag import partial_tag_length
 from app.steps.tool_parsers.warnings import Warnings
 
@@ -18,7 +18,8 @@ _MOST_OPENINGS = 3
 """So many `<` has a token at most."""
 _LONGEST = 60
 """A closing marker and some white space are shorter."""
-_THOUGHT_END = f"{K3_CLOSE}think"
+_THOUGHT_ENDS = (*THOUGHT_CLOSERS, *THOUGHT_INTERRUPTS)
+_find_thought_end = re.compile("|".join(map(re.escape, _THOUGHT_ENDS))).search
 
 
 class TextEnd:
@@ -114,7 +115,7 @@ def _find_part(text: str) -> int:
 
 
 class ThoughtEnd:
-    """Finds where Kimi K3's reasoning ends and its answer begins, in a field of reasoning that has both
+    """Finds where Kimi's reasoning ends and its answer or calls begin, in a field of reasoning that has both
     (sgl-project/sglang#37743)."""
 
     def __init__(self) -> None:
@@ -125,17 +126,17 @@ class ThoughtEnd:
     def feed(self, text: str, out: list[Event]) -> str:
         """Pass reasoning on; return the beginning of the answer."""
         text, self.held = self.held + text, ""
-        place = text.find(_THOUGHT_END)
-        if place < 0:
-            keep = partial_tag_length(text, (_THOUGHT_END,))
+        found = _find_thought_end(text)
+        if found is None:
+            keep = partial_tag_length(text, _THOUGHT_ENDS)
             if ready := text[: len(text) - keep]:
                 out.append(ReasoningDelta(ready))
             self.held = text[len(text) - keep :]
             return ""
-        if place:
-            out.append(ReasoningDelta(text[:place]))
+        if found.start():
+            out.append(ReasoningDelta(text[: found.start()]))
         self.is_over = True
-        return text[place + len(_THOUGHT_END) :]
+        return text[found.end() if found.group() in THOUGHT_CLOSERS else found.start() :]
 
     def flush(self, out: list[Event]) -> None:
         if self.held:

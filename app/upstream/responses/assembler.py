@@ -106,7 +106,10 @@ class ResponsesAssembler:
     _run_call = -1
     """The position of the call, if the text is its arguments."""
     _has_inferred = False
-    """Whether any event lacked what clients need to read it: its type, its item's index or id, a field of a call."""
+    """Whether any event lacked what clients need to read it: its type, its item's index or id, a field of a call; or
+    had what clients read in earlier ones: a text that had no deltas, a message or a call that only the end has
+    (NVIDIA-NeMo/Switchyard#777, Sophomoresty/gemini-web2api#57); or was of an item that none has begun
+    (mnfst/llm-gateway#2064), or ended one without its text (agentgateway/agentgateway#2281)."""
     _earlier: object = None
     """The event that began the run. Further events like it are taken by `_extend_run`; any other event ends the run."""
 
@@ -235,14 +238,19 @@ class ResponsesAssembler:
 
     def _feed_response_event(self, name: str, event: ResponseEvent, out: list[Event]) -> None:
         if name in _ENDS:
+            known = len(self._slots)
             self._feed_end(_ENDS[name], event.response or {}, out)
+            missing = any(slot.kind == "message" or slot.kind in CALLS for slot in self._slots[known:])
+            self._has_inferred = self._has_inferred or missing
             return
         if event.item is not None:
             if name == "response.output_item.added":
                 self._open_slot(event.item, event, out)
             elif name == "response.output_item.done":
                 slot = self._open_slot(event.item, event, out)
-                self._has_inferred = self._has_inferred or slot.done  # clients take it for another item
+                # Clients take the end of an item that has ended for another item.
+                inferred = slot.done or (slot.kind == "message" and _differs(event.item, slot))
+                self._has_inferred = self._has_inferred or inferred
                 self._complete(event.item, slot, out)
             return
         if name == "response.output_text.annotation.added":
@@ -267,17 +275,19 @@ class ResponsesAssembler:
 
     def _feed_text(self, event: ResponseEvent, kind: str, out: list[Event]) -> None:
         """Take a delta of a text, or the whole text at its end."""
-        slot = self._find(event, "message") or self._make_slot("message", event)
+        slot = self._find(event, "message") or self._infer_slot("message", event)
         key = (kind, event.content_index or 0)
         if event.delta is not None:
             self._add_text(slot, key, self._join(slot, event, kind), out)
             if not self._open_refusal:
                 self._begin_run(slot, key)
         else:
-            self._add_text(slot, key, self._take_rest(slot, key, event.text or event.refusal or ""), out)
+            rest = self._take_rest(slot, key, event.text or event.refusal or "")
+            self._has_inferred = self._has_inferred or bool(rest)
+            self._add_text(slot, key, rest, out)
 
     def _feed_thought(self, event: ResponseEvent, kind: str, out: list[Event]) -> None:
-        slot = self._find(event, "reasoning") or self._make_slot("reasoning", event)
+        slot = self._find(event, "reasoning") or self._infer_slot("reasoning", event)
         key = (kind, (event.summary_index if kind == "summary" else event.content_index) or 0)
         if event.delta is not None:
             self._add_thought(slot, key, self._join(slot, event, kind), out)
@@ -286,7 +296,7 @@ class ResponsesAssembler:
             self._add_thought(slot, key, self._take_rest(slot, key, event.text or ""), out)
 
     def _feed_arguments(self, event: ResponseEvent, out: list[Event]) -> None:
-        slot = self._find(event, "function_call") or self._make_slot("function_call", event)
+        slot = self._find(event, "function_call") or self._infer_slot("function_call", event)
         key = ("arguments", 0)
         if event.delta is not None:
             self._add_arguments(slot, self._join(slot, event, "arguments"), out)
@@ -304,6 +314,11 @@ class ResponsesAssembler:
         if event.item_id:
             return self._by_id.get(event.item_id)
         return next((slot for slot in reversed(self._slots) if slot.kind == kind and not slot.done), None)
+
+    def _infer_slot(self, kind: str, event: ResponseEvent) -> Slot:
+        """Return the slot of an item that no event has begun."""
+        self._has_inferred = True
+        return self._make_slot(kind, event)
 
     def _make_slot(self, kind: str, event: ResponseEvent) -> Slot:
         id_ = event.item_id or (get_text(event.item, "id") if event.item is not None else "")
@@ -728,6 +743,11 @@ def _read_reason(response: dict[str, Any]) -> tuple[FinishReason, str | None]:
     word = details.get("reason") if isinstance(details, dict) else None
     word = word[:200] if isinstance(word, str) else None
     return ("content_filter" if word == "content_filter" else "length"), word
+
+
+def _differs(item: dict[str, Any], slot: Slot) -> bool:
+    """Whether the text of a message that ends is another one than its deltas were."""
+    return "".join(text for _, text in iter_message_texts(item)) != slot.get_all()
 
 
 def _find_slot(item: dict[str, Any], index: int, slots: list[Slot]) -> Slot | None:

@@ -110,3 +110,13 @@ def test_an_end_without_a_beginning_is_left_out() -> None:
 def test_a_number_without_end_takes_linear_time() -> None:
     start = '<tool_call>{"name": "f", "arguments": {"a": 0.'
     assert linear(lambda count: events(TextDelta(start), *[TextDelta("123")] * count, STOP), 3000)
+
+
+def test_a_reply_that_should_have_calls_and_has_none_is_told() -> None:
+    lost = Finish("stop", native_reason="tool_calls")
+    silent = tool_parser_stage("auto", [Tool("f", {"name": "f"})], "chat-1")
+    [*_, end] = silent.feed([TextDelta("I look."), lost])
+    assert isinstance(end, Finish) and len(end.warnings) == 1 and not end.cacheable
+    found = tool_parser_stage("auto", [Tool("f", {"name": "f"})], "chat-1")
+    [*_, end] = found.feed([TextDelta('<tool_call>{"name": "f", "arguments": {}}</tool_call>'), lost])
+    assert isinstance(end, Finish) and end.reason == "tool_calls" and "lost" not in end.warnings[0]

@@ -1,6 +1,7 @@
 """Tokens of a template at the beginning and the end of texts, and an answer inside reasoning."""
 
 from app.chat.events import Event, Extra, Finish, ReasoningDelta, TextDelta
+from app.chat.messages import Tool
 from app.steps.tool_parsers import tool_parser_stage
 
 from tests.each_case import each_case
@@ -16,6 +17,8 @@ CASES: list[tuple[str, list[tuple[str, ...]]]] = [
     ("<|open|>resp", [("C", "<|open|>resp")]),
     ("<s>10</s>", [("C", "<s>10</s>")]),
     ("a < b", [("C", "a < b")]),
+    ("I look.<|function_call|>", [("C", "I look.")]),
+    ("Calls begin with <|tool_call>", [("C", "Calls begin with <|tool_call>")]),
 ]
 
 
@@ -33,6 +36,8 @@ def test_tokens_at_the_end_of_a_text_are_left_out(text: str, want: list[tuple[st
 THOUGHTS: list[tuple[str, list[tuple[str, ...]]]] = [
     ("Hm<|close|>think<|sep|><|open|>response<|sep|>Yes", [("R", "Hm"), ("C", "Yes")]),
     ("<|close|>think<|open|>response<|sep|>Yes", [("C", "Yes")]),
+    ("Hm<|close|>response<|sep|>Yes", [("R", "Hm"), ("C", "Yes")]),
+    ("Hm<|open|>response<|sep|>Yes", [("R", "Hm"), ("C", "Yes")]),
     ("Hm <b> <|close|> <|cl", [("R", "Hm <b> <|close|> <|cl")]),
 ]
 
@@ -47,3 +52,22 @@ def test_what_reasoning_holds_comes_before_the_text_behind_it() -> None:
     stage = tool_parser_stage("auto", (), "chat-1")
     given: list[Event] = [ReasoningDelta("a<"), Extra({"b": 1}), TextDelta("c"), Finish("stop")]
     assert [type(event) for event in stage.feed(given)] == [ReasoningDelta, Extra, ReasoningDelta, TextDelta, Finish]
+
+
+K3_CALL = (
+    '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="a" type="string"<|sep|>b'
+    "<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>"
+)
+K2_CALL = (
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+    '{"a": "b"}<|tool_call_end|><|tool_calls_section_end|>'
+)
+
+
+@each_case("size", [1, 3, 100])
+@each_case("text", [f"Hm<|close|>response<|sep|>{K3_CALL}", f"Hm{K3_CALL}", f"Hm{K2_CALL}"])
+def test_a_call_ends_reasoning_that_was_not_closed(text: str, size: int) -> None:
+    function = Tool("f", {"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}})
+    parts: list[list[Event]] = [[ReasoningDelta(text[at : at + size])] for at in range(0, len(text), size)]
+    reply = run([tool_parser_stage("auto", (function,), "chat-1")], parts)
+    assert reply.short() == [("R", "Hm"), ("F", "f", '{"a": "b"}')]

@@ -32,6 +32,7 @@ def own_events(*more: Json, status: str = "completed", output: list[Json] = OUTP
         {"type": "response.created", "response": head | {"status": "in_progress", "output": []}},
         {"type": "response.output_item.done", "output_index": 0, "item": OUTPUT[0]},
         {"type": "response.future.delta", "anything": [1]},
+        {"type": "response.output_item.added", "output_index": 1, "item": OUTPUT[1] | {"content": []}},
         {"type": "response.output_text.delta", "output_index": 1, "item_id": "msg_1", "delta": "Hé", "logprobs": [1]},
         *more,
         {"type": "response.output_item.done", "output_index": 1, "item": OUTPUT[1]},
@@ -386,6 +387,41 @@ def test_an_item_without_an_index_or_a_name_ends_the_servers_own_events() -> Non
         [item] = got[-1]["response"]["output"]
         assert (item["name"], item["arguments"], item["id"]) == ("f", '{"a":1}', "fc_1")
         assert [frame["type"] for frame in got].count("response.output_item.added") == 1
+
+
+_MISSING: list[list[Json]] = [
+    [],
+    [{"type": "response.output_text.done", "item_id": "msg_1", "output_index": 0, "content_index": 0, "text": "Hi"}],
+]
+
+
+@each_case("events", _MISSING)
+def test_a_text_and_a_call_that_only_the_end_has_are_streamed(events: list[Json]) -> None:
+    call = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "c1",
+        "name": "f",
+        "arguments": "{}",
+        "status": "completed",
+    }
+    text = {"type": "output_text", "text": "Hi", "annotations": []}
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]}
+    head = {"id": "resp_up", "object": "response", "model": "up-model"}
+    given: list[Json] = [
+        {"type": "response.created", "response": head | {"status": "in_progress", "output": []}},
+        *events,
+        {"type": "response.completed", "response": head | {"status": "completed", "output": [message, call]}},
+    ]
+    with Running(SETTINGS, serve(given)) as gateway:
+        answer = gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True, "store": False})
+    got = frames(answer)
+    types = [event["type"] for event in got]
+    assert "".join(event["delta"] for event in got if event["type"] == "response.output_text.delta") == "Hi"
+    assert types.count("response.output_item.added") == types.count("response.output_item.done") == 2
+    output = got[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["message", "function_call"]
+    assert output[0]["content"][0]["text"] == "Hi"
 
 
 @each_case(("output", "count"), [([], 2), ([OUTPUT[0]], 1)])
