@@ -91,16 +91,7 @@ class StructuredCalls:
                     f"the model server's call of {name[:80]!r} is passed on as it came: no such function is offered"
                 )
             return name, _Arguments(self._warnings)
-<<<<<<< HEAD
         arguments = self._find_arguments(found, name)
-        return found, _NamedArguments(arguments, self._warnings) if arguments else _Arguments(self._warnings)
-||||||| 5398dd65
-        rest = name[name.find(found) + len(found) :]
-        arguments = self._read_arguments(found, rest) if _ARGUMENTS_BEGIN.search(rest) else ""
-        return found, _NamedArguments(arguments, self._warnings) if arguments else _Arguments(self._warnings)
-=======
-        rest = name[name.find(found) + len(found) :]
-        arguments = self._read_arguments(found, rest) if _ARGUMENTS_BEGIN.search(rest) else ""
         if arguments:
             return found, _NamedArguments(arguments, self._warnings)
         return found, _Arguments(self._warnings, lambda text: self._read_markup(found, text))
@@ -111,7 +102,6 @@ class StructuredCalls:
         if found is None:
             return self._read_arguments(name, text)
         return found[1] if found[0] == name else ""
->>>>>>> w-reports
 
     def _find_arguments(self, found: str, name: str) -> str:
         """Return the arguments that stand in a name behind that of the offered function, "" if there are none."""
