@@ -1,10 +1,13 @@
 """`parley launch` and `parley configure` with a program in the agent's place, in front of a running gateway."""
 
+import contextlib
+import http.server
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ import pytest
 from app.cli import main
 from app.coding_agents.agents import AGENTS
 from app.commands import agent_gateway
+from app.terminal import Gateway
 
 from tests.clean_environment import clean_environment
 from tests.fork_server import forked_parley
@@ -72,6 +76,27 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     with restored_logging():
         yield tmp_path
+
+
+@contextlib.contextmanager
+def serving_models(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Serve a list of models, as a model server does."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps({"object": "list", "data": rows}).encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
 
 
 def seen(home: Path) -> Any:
@@ -203,6 +228,60 @@ def test_what_was_there_is_put_back(gateway: str, home: Path, capsys: pytest.Cap
     assert file.read_text() == before
     assert main(["configure", "codex", "--undo", "--yes"]) == 1
     assert "nothing to undo" in capsys.readouterr().err
+
+
+def test_codex_gets_a_catalogue_of_the_models_which_goes_again(
+    gateway: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, catalogue = home / ".codex" / "config.toml", home / ".codex" / "parley-models.json"
+    arguments = ["configure", "codex", "--url", gateway, "--models"]
+    assert main([*arguments, "--dry-run"]) == 0
+    shown = capsys.readouterr()
+    assert f"{catalogue}: 2 models" in shown.out and "in place of its own prompt" in shown.err
+    assert not catalogue.parent.exists()
+    assert main([*arguments, "--yes"]) == 0
+    assert tomllib.loads(file.read_text())["model_catalog_json"] == str(catalogue)
+    entries = json.loads(catalogue.read_text())["models"]
+    assert {entry["slug"]: entry.get("context_window") for entry in entries} == {"other": None, "qwen3": 32768}
+    catalogue.write_text("{}")
+    assert main([*arguments, "--yes"]) == 0, "a list that has changed is written again"
+    assert len(json.loads(catalogue.read_text())["models"]) == 2
+    assert main(["configure", "codex", "--url", gateway, "--yes"]) == 0
+    assert not catalogue.exists() and "model_catalog_json" not in file.read_text()
+    assert main([*arguments, "--yes"]) == 0
+    assert main(["configure", "codex", "--undo", "--yes"]) == 0
+    assert not file.exists() and not catalogue.exists()
+
+
+def test_a_catalogue_that_the_user_changed_stays(gateway: str, home: Path) -> None:
+    assert main(["configure", "codex", "--url", gateway, "--models", "--yes"]) == 0
+    catalogue = home / ".codex" / "parley-models.json"
+    catalogue.write_text("mine")
+    assert main(["configure", "codex", "--undo", "--yes"]) == 0
+    assert catalogue.read_text() == "mine"
+
+
+def test_a_catalogue_is_codexs_alone_and_needs_the_gateways_list(
+    gateway: str, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["configure", "claude", "--url", gateway, "--models", "--yes"]) == 2
+    assert "Claude Code reads no catalogue" in capsys.readouterr().err
+    listed = Gateway.list_for_agents
+    monkeypatch.setattr(Gateway, "list_for_agents", lambda *words: (listed(*words)[0], []))
+    assert main(["configure", "codex", "--url", gateway, "--models", "--yes"]) == 1
+    assert "agents.codex_models" in capsys.readouterr().err
+    assert not (home / ".codex").exists()
+
+
+def test_the_window_is_the_one_that_the_model_server_lists(home: Path, tmp_path: Path) -> None:
+    with serving_models([{"id": "served", "max_model_len": 40000}]) as upstream:
+        (tmp_path / "parley.toml").write_text(
+            f'[agents]\ncodex_models = false\n[upstreams.up]\nbase_url = "{upstream}/v1"\n'
+            '[models.m]\nupstreams = ["up"]\nname = "served"\n'
+        )
+        with running_gateway({"PARLEY_CONFIG": str(tmp_path / "parley.toml")}) as url:
+            assert main(["launch", "codex", "--url", url, "--", "exec"]) == 7
+    assert {"model_context_window=40000", "model_auto_compact_token_limit=31808"} <= {*seen(home)["argv"]}
 
 
 def test_what_the_user_changed_since_stays(gateway: str, home: Path) -> None:

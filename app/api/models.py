@@ -4,7 +4,7 @@ and what each model can do; for Google's clients in the form of their API."""
 import logging
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from app.access import Caller
 from app.api.agent_lists import Windows, write_models
 from app.api.application import get_context
+from app.chat.hosted_tools import HostedKind
 from app.chat.messages import MediaKind
 from app.config.registry import NO_WINDOWS, ModelRegistry
 from app.endpoints.kinds import ModelEndpoint
@@ -64,6 +65,7 @@ _EXAMPLE: dict[str, Any] = {
         "max_input_tokens": 32000,
         "endpoints": ["chat"],
         "mcp_servers": {"time": ["get_current_time"]},
+        "hosted_tools": ["web_search"],
     },
 }
 
@@ -85,6 +87,8 @@ class ListedAbilities(Described):
     """What it serves: conversations (`chat`), embeddings, rankings, …"""
     mcp_servers: dict[str, list[str]]
     """The servers of tools that a request of this caller may name, each with its tools, as far as they are known."""
+    hosted_tools: list[HostedKind]
+    """Searches and pages of the web that the gateway runs for this caller."""
 
 
 class ModelEntry(Described):
@@ -151,11 +155,13 @@ async def models(
     live = context.live
     page = _Page(_parse_limit(limit), after_id, before_id)
     shows_ids = live.settings.agents.claude_ids and is_claude_code(request.state.headers.get(b"user-agent"))
-    if client_version is None or not live.settings.agents.codex_models:
+    if client_version is None:
         names = await _list_names(live.registry, live.catalog)
         return list_models(live.registry, names, caller, context.tools, page, shows_ids=shows_ids)
     names, windows = await context.agent_lists.read(live)
     body = list_models(live.registry, names, caller, context.tools, page, windows, shows_ids=shows_ids)
+    if not live.settings.agents.codex_models:
+        return body
     entries = write_models(live, caller.select_models(names), windows)
     shown = {live.registry.read_id(row["id"]) for row in body["data"]}
     body["models"] = [entry for entry in entries if entry["slug"] in shown]
@@ -197,7 +203,7 @@ def list_models(
     found = caller.select_models(names)
     ids = {choose_claude_id(name, known) if shows_ids else name: name for name in found}
     shown, has_more = page.cut(list(ids))
-    rows = [_row(ids[id_], id_, registry, _list_servers(servers, ids[id_], registry, caller), windows) for id_ in shown]
+    rows = [_row(ids[id_], id_, registry, _list_tools(servers, ids[id_], registry, caller), windows) for id_ in shown]
     ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
     return {"object": "list", "data": rows, "has_more": has_more, **ends}
 
@@ -253,7 +259,7 @@ async def get_model(
     if found not in listed:
         hint = suggest_model(name, listed)
         raise UnknownModel(f"there is no model {name!r}{hint} (GET /v1/models lists them)", "model")
-    return _row(found, name, registry, _list_servers(servers, found, registry, caller), NO_WINDOWS)
+    return _row(found, name, registry, _list_tools(servers, found, registry, caller), NO_WINDOWS)
 
 
 async def _list_passthrough_models(catalog: Catalog, *, required: bool) -> tuple[str, ...]:
@@ -273,16 +279,20 @@ async def _list_passthrough_models(catalog: Catalog, *, required: bool) -> tuple
         raise
 
 
-def _list_servers(
+def _list_tools(
     servers: "McpServers | None", name: str, registry: ModelRegistry, caller: Caller
-) -> Mapping[str, Sequence[str]]:
+) -> Mapping[str, object]:
+    """Return what the gateway runs for this caller's requests to the model."""
     route = None if servers is None else registry.find(name)
-    return {} if servers is None or route is None else servers.list_for_model(route.model, caller.name)
+    if servers is None or route is None:
+        return {"mcp_servers": {}, "hosted_tools": []}
+    return {
+        "mcp_servers": servers.list_for_model(route.model, caller.name),
+        "hosted_tools": servers.list_hosted(route.model, caller.name),
+    }
 
 
-def _row(
-    name: str, id_: str, registry: ModelRegistry, servers: Mapping[str, Sequence[str]], windows: Windows
-) -> dict[str, Any]:
+def _row(name: str, id_: str, registry: ModelRegistry, tools: Mapping[str, object], windows: Windows) -> dict[str, Any]:
     """`id_` is the name under which the caller knows the model."""
     now = int(time.time())
     abilities = registry.find_abilities(name)
@@ -300,7 +310,7 @@ def _row(
         "max_tokens": most_output,
         "context_window": registry.find_context_window(name, windows),
         "endpoints": None if abilities is None else list(abilities.endpoints),
-        "parley": None if abilities is None else {**msgspec.to_builtins(abilities), "mcp_servers": servers},
+        "parley": None if abilities is None else {**msgspec.to_builtins(abilities), **tools},
     }
 
 

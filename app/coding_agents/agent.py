@@ -22,6 +22,8 @@ class ServedModel(Struct, frozen=True):
     """The tokens of a conversation and its reply together; None if they are not known."""
     longest_reply: int | None = None
     takes_images: bool = False
+    searches: bool = False
+    """Whether the gateway searches the web for it."""
 
     @property
     def reply_tokens(self) -> int | None:
@@ -49,6 +51,8 @@ class Connection(Struct, frozen=True):
     """The models that the caller may use."""
     websockets: bool = False
     """Whether the gateway takes Responses over a WebSocket."""
+    codex_models: tuple[Mapping[str, Any], ...] = ()
+    """The models in Codex's own form; empty if the gateway does not offer them."""
 
     @property
     def v1(self) -> str:
@@ -75,6 +79,9 @@ class SettingsFile(Struct, frozen=True):
     syntax: Literal["json", "toml"]
     values: Mapping[tuple[str, ...], Any]
     """Each value by its keys from the outermost table on."""
+    beside: Mapping[Path, str] = {}
+    """The texts of other files, which are the gateway's alone."""
+    warnings: tuple[str, ...] = ()
 
 
 class Agent(Struct, frozen=True):
@@ -93,6 +100,8 @@ class Agent(Struct, frozen=True):
     relative are in the working directory."""
     pin_start: Callable[[Start, Sequence[str], Path], Start] | None = None
     """Returns a start that wins over the texts of these files; the path is the temporary folder."""
+    add_models: Callable[[Connection, SettingsFile], SettingsFile] | None = None
+    """Returns settings with a file that describes the gateway's models; None: the agent reads no such file."""
 
     @property
     def install_line(self) -> str:

@@ -8,9 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from app.coding_agents.agent import KEY_VARIABLE, Agent, Connection, SettingsFile, Start, find_folder
 
 _PROVIDER = "parley"
+_MODELS_FILE = "parley-models.json"
+_PROMPT_WARNING = (
+    "with this catalogue, Codex uses the gateway's instructions for these models in place of its own prompt "
+    "(agents.codex_instructions of the gateway)"
+)
 
 
 def _make_values(connection: Connection) -> dict[str, Any]:
@@ -20,6 +27,8 @@ def _make_values(connection: Connection) -> dict[str, Any]:
     values: dict[str, Any] = {"model": model.name, "model_provider": _PROVIDER}
     if model.window is not None:
         values |= {"model_context_window": model.window, "model_auto_compact_token_limit": model.compact_at}
+    if model.searches:  # else Codex says that pages may not be read live, and nothing is searched
+        values["web_search"] = "live"
     return values
 
 
@@ -52,4 +61,13 @@ def _make_settings(connection: Connection, key_variable: str | None, environ: Ma
     return SettingsFile(folder / "config.toml", "toml", values)
 
 
-CODEX = Agent("Codex", "codex", "@openai/codex", _make_start, _make_settings)
+def _add_models(connection: Connection, settings: SettingsFile) -> SettingsFile:
+    """Return the settings with a catalogue of the gateway's models. Codex reads it with any way of authentication; it
+    asks for the gateway's own list only if the provider has a command for the key."""
+    file = settings.path.parent / _MODELS_FILE
+    values = {**settings.values, ("model_catalog_json",): str(file)}
+    text = json.dumps({"models": [*connection.codex_models]}, indent=1, ensure_ascii=False) + "\n"
+    return replace(settings, values=values, beside={file: text}, warnings=(_PROMPT_WARNING,))
+
+
+CODEX = Agent("Codex", "codex", "@openai/codex", _make_start, _make_settings, add_models=_add_models)

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from app import __version__
 from app.coding_agents.agent import Connection, ServedModel
 from app.commands.command_line import DEFAULT_URL
 from app.terminal import Gateway, RequestFailed, Unreachable
@@ -40,7 +41,7 @@ def connect(gateway: Gateway, named: str | None) -> Connection:
     """Return what an agent must know of the gateway. The model is the named one, else the gateway's default, else the
     first that it lists. Raises NoGateway."""
     try:
-        rows = gateway.models()
+        rows, codex_models = gateway.list_for_agents(__version__)
     except Unreachable as error:
         raise NoGateway(str(error)) from None
     except RequestFailed as error:
@@ -53,17 +54,18 @@ def connect(gateway: Gateway, named: str | None) -> Connection:
         raise NoGateway(f"the gateway at {gateway.url} lists no models: name one with --model")
     # A model behind a wildcard or a pass-through need not be listed.
     model = next((one for one in models if one.name == wanted), ServedModel(wanted))
-    return Connection(base, model, models, _takes_websockets(base, gateway.api_key))
+    return Connection(base, model, models, _takes_websockets(base, gateway.api_key), tuple(codex_models))
 
 
 def _read_model(row: Mapping[str, Any]) -> ServedModel:
     about = row.get("parley")
-    media = about.get("media") if isinstance(about, dict) else None
+    media, hosted = (about.get(name) if isinstance(about, dict) else None for name in ("media", "hosted_tools"))
     return ServedModel(
         str(row["id"]),
         _read_number(row.get("context_window")),
         _read_number(row.get("max_tokens")),
         isinstance(media, list) and "image" in media,
+        isinstance(hosted, list) and "web_search" in hosted,
     )
 
 

@@ -123,6 +123,11 @@ def _add_configure(parser: argparse.ArgumentParser) -> None:
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--dry-run", action="store_true", help="show the changes only")
     action.add_argument("--undo", action="store_true", help="put back what was there before")
+    parser.add_argument(
+        "--models",
+        action="store_true",
+        help="also write a catalogue of the gateway's models, which replaces the agent's own prompt (Codex only)",
+    )
     parser.add_argument("--yes", action="store_true", help="change the file without asking for confirmation")
 
 

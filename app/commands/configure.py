@@ -2,16 +2,17 @@
 back."""
 
 import argparse
+import hashlib
 import json
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from app.coding_agents.agent import SettingsFile, matches
+from app.coding_agents.agent import Agent, Connection, SettingsFile, matches
 from app.coding_agents.agents import AGENTS
 from app.coding_agents.settings_text import (
     ABSENT,
@@ -48,6 +49,8 @@ def _configure(arguments: argparse.Namespace, record: "_Record") -> int:
     agent = AGENTS[arguments.agent]
     connection = connect(Gateway(arguments.url or DEFAULT_URL, key), arguments.model)
     wanted = agent.make_settings(connection, arguments.key_env if key else None, os.environ)
+    if arguments.models:
+        wanted = _add_models(agent, connection, wanted)
     file = wanted.path
     text = _read(file)
     try:
@@ -55,16 +58,34 @@ def _configure(arguments: argparse.Namespace, record: "_Record") -> int:
         after = change_text(before or "", wanted.syntax, wanted.values)
     except UnchangeableText as error:
         raise UsageError(f"{file} cannot be changed: {error}. It needs:", *_list_values(wanted.values)) from None
-    _show_changes(file, wanted.syntax, text, after, wanted.values)
+    new_files = {one: own for one, own in wanted.beside.items() if _read(one) != own}
+    _show_changes(file, wanted.syntax, text, after, {**record.values, **wanted.values})
+    for one in new_files:
+        print(f"{one}: {len(connection.codex_models)} models")
+    for warning in wanted.warnings:
+        print(f"parley: {warning}", file=sys.stderr)
     for name in sorted(name for name in os.environ if matches(name, agent.bypassing)):
         print(f"parley: the variable {name} is set and wins over the file: unset it", file=sys.stderr)
-    if arguments.dry_run or after == text:
+    if arguments.dry_run or (after == text and not new_files):
         return 0
     if not confirm(f"Change {file}?", confirmed=arguments.yes):
         return 1
+    if record.file == file:
+        record.remove_files(but=wanted.beside)
     record.write(wanted, before, after)
+    for one, own in wanted.beside.items():
+        _write(one, own)
     _write(file, after)
     return 0
+
+
+def _add_models(agent: Agent, connection: Connection, settings: SettingsFile) -> SettingsFile:
+    """Return settings that describe the models of the gateway. Raises UsageError and NoGateway."""
+    if agent.add_models is None:
+        raise UsageError(f"{agent.title} reads no catalogue of models: leave out --models")
+    if not connection.codex_models:
+        raise NoGateway(f"the gateway at {connection.url} does not describe its models (agents.codex_models)")
+    return agent.add_models(connection, settings)
 
 
 def _undo(arguments: argparse.Namespace, record: "_Record") -> int:
@@ -83,6 +104,7 @@ def _undo(arguments: argparse.Namespace, record: "_Record") -> int:
         record.file.unlink(missing_ok=True)
     else:
         _write(record.file, before)
+    record.remove_files()
     record.remove()
     return 0
 
@@ -107,6 +129,8 @@ class _Record:
         """What was written."""
         self._before: str | None = row.get("before")
         self._after: str | None = row.get("after")
+        self._beside: dict[str, str] = row.get("beside", {})
+        """The SHA-256 of each other file that was written."""
 
     def restore(self, file: Path, text: str | None) -> str | None:
         """Return the text of the file as it would be without the change; None: without a file. Values that someone
@@ -126,11 +150,24 @@ class _Record:
             "values": [*map(list, wanted.values.items())],
             "before": before,
             "after": after,
+            "beside": {str(path): _hash(text) for path, text in wanted.beside.items()},
         }
         _write(self._path, json.dumps(row))
 
+    def remove_files(self, but: Collection[Path] = ()) -> None:
+        """Remove the other files that were written, unless someone has changed them since."""
+        for name, sha256 in self._beside.items():
+            path = Path(name)
+            text = None if path in but else _read(path)
+            if text is not None and _hash(text) == sha256:
+                path.unlink()
+
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _read(file: Path) -> str | None:

@@ -57,9 +57,18 @@ class Gateway(Struct, frozen=True):
 
     def models(self) -> list[dict[str, Any]]:
         """Return the rows of the gateway's model list. Raises RequestFailed."""
+        return self._list_models("/v1/models")[0]
+
+    def list_for_agents(self, version: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return the rows, with the windows that the model servers list, and the same models in Codex's form; without
+        those if the gateway does not have them. Raises RequestFailed."""
+        return self._list_models(f"/v1/models?client_version={version}")
+
+    def _list_models(self, path: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         try:
-            rows = self._request("GET", "/v1/models")["data"]
-            return [row for row in rows if isinstance(row.get("id"), str)]
+            body = self._request("GET", path)
+            rows = [row for row in body["data"] if isinstance(row.get("id"), str)]
+            return rows, [entry for entry in body.get("models") or () if isinstance(entry.get("slug"), str)]
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise RequestFailed(f"{self.url} does not answer with a list of models. {ELSEWHERE}") from None
 

@@ -191,6 +191,12 @@ class McpServers:
         found = self._hosted.get(kind)
         return found if found is not None and found.models.match(model) else None
 
+    def list_hosted(self, model: str, key: str | None) -> list[HostedKind]:
+        """Return which searches and fetches this model gets. `key` is the name of the caller's API key; None: of
+        all."""
+        found = [one for one in self._hosted.values() if one.models.match(model)]
+        return [one.kind for one in found if key is None or self.explain_refusal(one, key, model) is None]
+
     def explain_refusal(self, hosted: HostedTool, key: str, model: str) -> str | None:
         """Return why a caller with this model may not use it; None if it may."""
         try:

@@ -453,3 +453,14 @@ def test_pages_of_the_web_are_counted_in_usage() -> None:
         assert gateway.messages([FETCH], [read], messages=[asked]).status == 200
         total = running.get("/v1/usage", {"x-api-key": KEYS["a"]}).json["total"]
     assert (total["searches"], total["fetches"]) == (0, 1)
+
+
+def test_the_list_of_models_says_what_a_caller_can_search() -> None:
+    with Running(settings(web_fetch={**HOSTED["web_fetch"], "models": ["*"]}), Model()) as running:
+        found = {
+            (key, row["id"]): row["parley"]["hosted_tools"]
+            for key in KEYS
+            for row in running.get("/v1/models", {"x-api-key": KEYS[key]}).json["data"]
+        }
+    assert found["a", "m"] == ["web_search", "web_fetch"] and found["a", "other"] == ["web_fetch"]
+    assert all(not hosted for (key, _), hosted in found.items() if key != "a")

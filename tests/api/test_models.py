@@ -82,6 +82,7 @@ def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
         "max_input_tokens": None,
         "endpoints": ["chat"],
         "mcp_servers": {},
+        "hosted_tools": [],
     }
     assert rows["both"] == rows["alias"] == both
     assert one == rows["text"]
@@ -93,6 +94,7 @@ def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
         "max_input_tokens": 100,
         "endpoints": ["chat"],
         "mcp_servers": {},
+        "hosted_tools": [],
     }
     assert (rows["prompt"]["tools"], rows["demo"]["kinds"]) == ("prompt", ["demo"])
 

@@ -2,6 +2,7 @@
 
 from app.coding_agents.agent import Connection
 from app.coding_agents.agents import AGENTS
+from msgspec.structs import replace
 
 from tests.coding_agents.started_agents import FOLDER, HOME, SMALL, UNKNOWN, URL, find_key, settings, start
 
@@ -35,3 +36,10 @@ def test_the_file_names_the_variable_of_the_key() -> None:
     assert settings("codex")["path"] == "/home/ann/.codex/config.toml"
     found = [find_key("codex", "model_providers.parley", "env_key", one) for one in (None, "MY_KEY")]
     assert found == [None, "MY_KEY"]
+
+
+def test_codex_reads_live_pages_where_the_gateway_searches() -> None:
+    searching = replace(SMALL, searches=True)
+    assert 'web_search="live"' in start("codex", model=searching).arguments
+    assert settings("codex", model=searching)["web_search"] == "live"
+    assert "web_search" not in settings("codex")
