@@ -9,6 +9,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -367,6 +368,26 @@ def test_the_banner_comes_once_connections_are_taken(workers: int, log_format: s
     assert rest.count("listens at") == 0
     assert rest.count("shutting down") == workers
     assert "Traceback" not in rest
+
+
+def test_the_log_has_all_warnings_of_the_start_before_a_client_gets_an_answer(tmp_path: Path) -> None:
+    port = free_port()
+    file = written("a.toml", SOUND + "profile = {tool_media = true, takes = 'all'}")
+    log = tmp_path / "log"
+    command = [*forked_parley(), "serve", "--config", file, "--port", str(port)]
+    with log.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as process:
+        too_long = threading.Timer(90, process.kill)
+        too_long.start()
+        try:
+            while process.poll() is None:
+                with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz"):
+                    break
+            lines = [json.loads(line)["message"] for line in log.read_text().splitlines()]
+        finally:
+            process.terminate()
+            too_long.cancel()
+    assert "listens at" in lines[0]
+    assert len([line for line in lines if "has no effect" in line]) == 2
 
 
 def test_options_win_over_the_file(served: list[Settings], capsys: pytest.CaptureFixture[str]) -> None:

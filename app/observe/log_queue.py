@@ -4,6 +4,7 @@ Writing to a pipe that is not read blocks. Lines therefore wait in a queue of bo
 dropped and counted, and a separate line reports the count once lines are written again.
 """
 
+import contextlib
 import logging
 import os
 import select
@@ -42,6 +43,7 @@ class QueuedHandler(logging.Handler):
         self._max_queue_bytes = max_queue_bytes
         self._queue: SimpleQueue[bytes | _Flush | _Stop] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
         # Each counter has one writer: `emit` under the handler's lock, or the thread.
         self._queued_bytes = self._written_bytes = 0
         self._dropped = self._reported = 0
@@ -57,8 +59,26 @@ class QueuedHandler(logging.Handler):
             return
         self._queued_bytes += len(line)
         self._queue.put(line)
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Handle a record as every handler does. The thread is started without the handler's lock: nobody else could
+        log while it starts."""
+        handled = super().handle(record)
         if self._thread is None:
-            self._thread = start_background_thread("log writer", self._run)
+            self._start()
+        return handled
+
+    def _start(self) -> None:
+        """Start the thread, unless that is done at the moment. Where no thread can be started, the lines wait for the
+        next attempt, which is that of the next line."""
+        if not self._starting.acquire(blocking=False):
+            return
+        try:
+            if self._thread is None:
+                with contextlib.suppress(RuntimeError):
+                    self._thread = start_background_thread("log writer", self._run)
+        finally:
+            self._starting.release()
 
     def flush(self) -> None:
         """Wait until all lines so far are written, at most FLUSH_SECONDS."""

@@ -388,7 +388,7 @@ def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
 
 def _print_banner(banner: list[str], warnings: list[str], log_format: LogFormat) -> None:
     """Print the banner for people, and log the warnings. For a program that reads the log, log the banner's first line
-    instead of all."""
+    instead of all. All of it is written before a client gets an answer."""
     if logs.log_format(log_format, sys.stderr) == "console":
         sys.stderr.write("".join(f"{line}\n" for line in banner))
         sys.stderr.flush()
@@ -396,6 +396,7 @@ def _print_banner(banner: list[str], warnings: list[str], log_format: LogFormat)
         log.info(banner[0])
     for warning in warnings:
         log.warning("%s", warning)
+    logs.flush()
 
 
 _PORT_SETTINGS = _AddressSettings("--port or PARLEY_SERVER__PORT", "server.host or --host")

@@ -142,9 +142,14 @@ def purge_some(connection: sqlite3.Connection, model: bytes | None, until_id: in
 
 
 def shrink_some(connection: sqlite3.Connection) -> bool:
-    """Return some unused pages to the file system, and whether more are left."""
+    """Return some unused pages to the file system, and whether more are left.
+
+    `execute` stops at the first row, and the pragma has one without columns for each page: so it is one page a call.
+    `executescript` would take all of them, but commits first.
+    """
     before = _pragma(connection, "freelist_count")
-    connection.execute(f"PRAGMA incremental_vacuum({_BATCH})").fetchall()
+    for _ in range(min(before, _BATCH)):
+        connection.execute("PRAGMA incremental_vacuum(1)")
     return 0 < _pragma(connection, "freelist_count") < before
 
 

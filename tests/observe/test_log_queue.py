@@ -5,10 +5,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from app.observe.log_queue import FLUSH_SECONDS, QueuedHandler
+from app.runtime.background_thread import start_background_thread
 
 
 def dropped_line(count: int) -> str:
@@ -139,3 +140,59 @@ def test_a_handler_that_was_closed_can_be_closed_again_at_once() -> None:
     handler.flush()
     handler.close()
     assert time.monotonic() - began < FLUSH_SECONDS / 2
+
+
+def test_the_thread_starts_without_the_lock_of_the_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = QueuedHandler(io.StringIO(), dropped_line)
+    free: list[bool] = []
+
+    def start(name: str, target: Callable[[], None]) -> threading.Thread:
+        def take() -> None:
+            assert handler.lock is not None
+            free.append(handler.lock.acquire(timeout=5))
+            if free[-1]:
+                handler.lock.release()
+
+        other = threading.Thread(target=take)
+        other.start()
+        other.join()
+        return start_background_thread(name, target)
+
+    monkeypatch.setattr("app.observe.log_queue.start_background_thread", start)
+    handler.handle(record("one"))
+    assert free == [True]
+
+
+def test_a_line_that_no_thread_can_be_started_for_waits_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    handler = QueuedHandler(stream, dropped_line)
+
+    def start(name: str, target: Callable[[], None]) -> threading.Thread:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("app.observe.log_queue.start_background_thread", start)
+        handler.handle(record("one"))
+    handler.handle(record("two"))
+    handler.close()
+    assert stream.getvalue() == "one\ntwo\n"
+
+
+def test_many_threads_start_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, started = io.StringIO(), []
+    handler = QueuedHandler(stream, dropped_line)
+
+    def start(name: str, target: Callable[[], None]) -> threading.Thread:
+        started.append(name)
+        time.sleep(0.05)
+        return start_background_thread(name, target)
+
+    monkeypatch.setattr("app.observe.log_queue.start_background_thread", start)
+    threads = [threading.Thread(target=handler.handle, args=(record("x"),)) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    handler.close()
+    assert started == ["log writer"]
+    assert stream.getvalue() == "x\n" * 20

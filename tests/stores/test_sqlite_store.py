@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from app.stores import StoredValue, StoreError
 from app.stores.sqlite import SqliteStore
-from app.stores.sqlite_schema import StoredRow, read, write
+from app.stores.sqlite_schema import StoredRow, read, shrink_some, write
 from blockbuster import blockbuster_ctx
 
 from tests.cache.sqlite_files import TTL, aside, change_elsewhere, filled, keeps, run_with_store
@@ -189,6 +189,22 @@ def test_the_file_grows_no_further_than_it_may_and_shrinks_when_it_is_purged(pat
 
     run_with_store(path, scenario, max_bytes=limit)
     assert path.stat().st_size < 100_000
+
+
+def test_unused_pages_are_returned_in_few_steps(path: Path) -> None:
+    filled(path, 1)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        rows = [StoredRow(b"x%d" % number, b"m", bytes(10_000), 1.0, 2.0**40) for number in range(300)]
+        write(connection, rows, 2**40)
+        connection.execute("DELETE FROM entries")
+        connection.execute("BEGIN")
+        steps = 1
+        while shrink_some(connection):
+            steps += 1
+        assert connection.in_transaction
+        connection.execute("COMMIT")
+        assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+    assert steps < 4
 
 
 def test_the_file_is_never_much_larger_than_its_limit(path: Path) -> None:
