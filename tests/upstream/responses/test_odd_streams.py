@@ -155,9 +155,10 @@ def test_an_item_keeps_what_its_end_says_beside_its_text() -> None:
 def test_a_tool_that_failed_at_the_server_is_no_failure_of_the_reply_that_passes() -> None:
     failed = {"type": "response.mcp_call.failed", "output_index": 0}
     reader, assembler = make_passing_reader("r")
-    events = [delta("output_text", "a", 1), failed, COMPLETED, delta("output_text", "late", 1)]
+    begun = added(1, type="message", id="m", content=[])
+    events = [begun, delta("output_text", "a", 1), failed, COMPLETED, delta("output_text", "late", 1)]
     out = assembler.feed(reader.feed(write_stream(*events)))
-    assert [event.name for event in out if isinstance(event, Passed)] == [event["type"] for event in events[:3]]
+    assert [event.name for event in out if isinstance(event, Passed)] == [event["type"] for event in events[:4]]
     reader, assembler = make_passing_reader("r")
     (end,) = assembler.feed(reader.feed(b"event: error\ndata: out of memory\n\n"))
     assert isinstance(end, Failed)
@@ -166,11 +167,11 @@ def test_a_tool_that_failed_at_the_server_is_no_failure_of_the_reply_that_passes
 def test_a_passed_event_is_one_line_and_one_with_an_odd_name_is_left_out() -> None:
     reader, assembler = make_passing_reader("r")
     odd = b'data: {"type": "a\\nb"}\n\n'
-    begun = b'data: {"type": "response.output_text.delta",\ndata: "delta": "a", "output_index": 0}\n\n'
-    out = assembler.feed(reader.feed(odd + begun))
-    assert [event.data for event in out if isinstance(event, Passed)] == [
-        '{"type": "response.output_text.delta", "delta": "a", "output_index": 0}'
-    ]
+    begun = write_stream(added(0, type="message", id="m", content=[]))
+    split = b'data: {"type": "response.output_text.delta",\ndata: "delta": "a", "output_index": 0}\n\n'
+    out = assembler.feed(reader.feed(odd + begun + split))
+    _, passed = [event.data for event in out if isinstance(event, Passed)]
+    assert passed == '{"type": "response.output_text.delta", "delta": "a", "output_index": 0}'
 
 
 @each_case(

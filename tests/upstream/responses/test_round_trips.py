@@ -41,10 +41,21 @@ SECOND: list[Json] = [
 
 
 def answer(items: list[Json]) -> httpx.Response:
-    events = [
-        {"type": "response.output_item.done", "output_index": index, "item": item} for index, item in enumerate(items)
-    ]
+    events = [event for index, item in enumerate(items) for event in write_item(index, item)]
     return streamed(write_stream(*events, {"type": "response.completed", "response": {"output": items}}))
+
+
+def write_item(index: int, item: Json) -> list[Json]:
+    """The events of an item, those of a message with its text."""
+    done = {"type": "response.output_item.done", "output_index": index, "item": item}
+    if item["type"] != "message":
+        return [done]
+    text = item["content"][0]["text"]
+    return [
+        {"type": "response.output_item.added", "output_index": index, "item": item | {"content": []}},
+        {"type": "response.output_text.delta", "output_index": index, "content_index": 0, "delta": text},
+        done,
+    ]
 
 
 def sent_back(items: list[Json]) -> list[Json]:
