@@ -61,7 +61,7 @@ class QueuedHandler(logging.Handler):
         self._queue.put(line)
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Handle a record as every handler does. The thread is started without the handler's lock: no thread else could
+        """Handle a record as every handler does. The thread is started without the handler's lock: no other thread could
         log while it starts."""
         handled = super().handle(record)
         if self._thread is None:
