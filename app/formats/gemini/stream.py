@@ -47,7 +47,7 @@ _REASONS = {
 }
 """The last two end replies whose tools the gateway runs; `parley.server_tools` says which it was."""
 _SPOKEN = ("content", "reasoning_content", "media")
-_PLAIN_ENDS, _OWN_ENDS = (STOP, MAX_TOKENS), ("stop", "tool_calls", "content_filter")
+_PLAIN_ENDS, _OWN_ENDS = (None, STOP, MAX_TOKENS), ("stop", "tool_calls", "content_filter")
 """Google's finish reasons that say no more than the gateway's, and those of the gateway that others may be read as."""
 _MOST_HELD = 256
 
@@ -127,7 +127,7 @@ class _Parts:
             names = ", ".join(dict.fromkeys(call.name for call in broken))
             reason, whole = MALFORMED_CALL, []
             message = f"the arguments of {names} are not a JSON object"
-        elif self.is_native and finish.native_reason not in (None, *_PLAIN_ENDS) and finish.reason in _OWN_ENDS:
+        elif self.is_native and finish.native_reason not in _PLAIN_ENDS and finish.reason in _OWN_ENDS:
             reason = str(finish.native_reason)
         elif finish.reason == "stop" and any(one.refusal for one in accumulator.messages):
             reason, message = SAFETY, "the model has refused to answer"
