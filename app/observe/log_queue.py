@@ -61,8 +61,8 @@ class QueuedHandler(logging.Handler):
         self._queue.put(line)
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Handle a record as every handler does. The thread is started without the handler's lock: no other thread could
-        log while it starts."""
+        """Handle a record as every handler does. The thread is started without the handler's lock: no other thread
+        could log while it starts."""
         handled = super().handle(record)
         if self._thread is None:
             self._start()
