@@ -268,7 +268,7 @@ def test_all_calls_that_a_server_made_for_a_reply_are_billed() -> None:
     assert finish.usage == REPORTED | {"iterations": CALLS, "cost": pytest.approx(cost)}
 
 
-@pytest.mark.parametrize("calls", [None, [], 3, ["x"], [*CALLS, {"input_tokens": -1}], [{"output_tokens": "5"}]])
+@pytest.mark.parametrize("calls", [None, [], 3, ["x"], [*CALLS, {"input_tokens": -1}], [{"output_tokens": "five"}]])
 def test_calls_that_cannot_be_read_are_billed_as_the_totals(calls: Any) -> None:
     usage, _ = ended(Finish("stop", REPORTED | {"iterations": calls}), 500)
     assert usage == CallUsage(TokenUsage(1000, 0, 0, 500, 0), 0.003)
