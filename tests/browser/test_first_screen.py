@@ -91,6 +91,22 @@ def test_a_reply_that_was_stopped_before_its_first_token_is_no_error(open_page: 
         assert "good" not in badge.get_attribute("class")
 
 
+def test_the_model_can_be_chosen_once_the_gateway_has_listed_what_there_is(
+    gateway: PageGateway, open_page: OpenPage
+) -> None:
+    page = open_page(gateway.url)
+    held: list[Any] = []
+    page.route("**/v1/models", lambda route: held.append(route))
+    page.reload()
+    model = page.get_by_label("Model", exact=True)
+    expect(model).to_be_disabled()
+    assert model.evaluate("(one) => one.tagName") == "SELECT"
+    page.wait_for_timeout(1)  # the request reaches `held` while Playwright runs
+    held[0].continue_()
+    model.select_option("Other…")
+    expect(page.get_by_label("Name of the model")).to_be_visible()
+
+
 def test_a_model_that_the_list_lacks_can_be_named(gateway: PageGateway, open_page: OpenPage) -> None:
     page = open_page(gateway.url)
     page.get_by_label("Model", exact=True).select_option("Other…")

@@ -41,8 +41,8 @@ export const store = createStore({
     kinds: [],
     responsible: { gateway: {}, upstream: {}, other_names: {}, network_causes: [] },
   },
-  /** @type {string[]} */
-  models: [],
+  /** What the key may use, and null until the gateway has answered. @type {string[] | null} */
+  models: null,
   /** The servers of tools that each model may use, and the tools that they have shown. @type {Record<string, Record<string, string[]>>} */
   servers: {},
   /** @type {GatewayError | null} */
@@ -157,7 +157,7 @@ export async function loadModels() {
     store.set({ models, servers, modelsError: null });
     setOptions({ model: model ?? models[0] ?? options.model });
   } catch (error) {
-    if (get().key === key) store.set({ modelsError: asGatewayError(error) });
+    if (get().key === key) store.set({ models: get().models ?? [], modelsError: asGatewayError(error) });
   }
 }
 

@@ -14,13 +14,13 @@ export function useId(prefix) {
 
 /**
  * @param {{label: string, value: string, options: string[][], onChange: (value: string) => void, hidesLabel?: boolean,
- *   hint?: string}} props
+ *   hint?: string, disabled?: boolean}} props
  */
-export function Select({ label, value, options, onChange, hidesLabel, hint }) {
+export function Select({ label, value, options, onChange, hidesLabel, hint, disabled }) {
   const id = useId("select");
   return html`<div class="field">
     <label for=${id} class=${hidesLabel ? "visually-hidden" : ""}>${label}</label>
-    <select id=${id} value=${value} title=${hidesLabel ? label : undefined} aria-describedby=${hint ? `${id}-hint` : null}
+    <select id=${id} value=${value} disabled=${disabled} title=${hidesLabel ? label : undefined} aria-describedby=${hint ? `${id}-hint` : null}
       onChange=${(/** @type {any} */ event) => onChange(event.target.value)}>
       ${options.map(([name, text]) => html`<option value=${name} selected=${name === value}>${text}</option>`)}
     </select>

@@ -48,9 +48,10 @@ function Servers({ servers, chosen, onChange }) {
   </fieldset>`;
 }
 
-/** A list of the models; a field where there are none, or for one that the list lacks. @param {{models: string[], model: string, onChange: (model: string) => void}} props */
+/** A list of the models; a field where there are none, or for one that the list lacks. @param {{models: string[] | null, model: string, onChange: (model: string) => void}} props */
 function ModelPicker({ models, model, onChange }) {
   const [writes, setWrites] = useState(false);
+  if (!models) return html`<${Select} label=${t("model")} value=${model} options=${[[model, model]]} onChange=${onChange} disabled />`;
   if (!models.length) return html`<${Field} label=${t("model")} value=${model} onInput=${onChange} autocomplete="off" />`;
   const other = writes || !models.includes(model);
   const choose = (/** @type {string} */ chosen) => {
