@@ -40,7 +40,7 @@ from app.formats.anthropic.plain import (
 )
 from app.formats.base import Options, ParsedMessages, make_summary
 from app.formats.entry_schemas import EntrySchema, validate_rest
-from app.formats.request_memory import keep, list_places, recall, resume
+from app.formats.request_memory import keep, recall, resume
 from app.formats.seal import Seal, read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -73,13 +73,12 @@ _system_adapter: TypeAdapter[Any] = TypeAdapter(list[wire.AnthropicTextBlock])
 
 
 def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
-    known, before = resume(messages, parse_messages)
+    known, before, places = resume(messages, parse_messages)
     try:
         items = validate_rest(messages, known, _schema)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, messages, "messages", wire.AnthropicMessages))
     parser = _AnthropicParser() if before is None else before.copy()
-    places = list(list_places(messages, known))
     for number, item in enumerate(items, known):
         reader = _AnthropicReader()
         reader.add(item, f"messages[{number}]")

@@ -21,7 +21,7 @@ from app.errors import Violation
 from app.formats.base import ParsedMessages, make_summary
 from app.formats.entry_schemas import EntrySchema, validate_rest
 from app.formats.media_urls import is_remote
-from app.formats.request_memory import keep, list_places, resume
+from app.formats.request_memory import NOTHING_KNOWN, keep, resume
 from app.formats.responses import schema as wire
 from app.formats.responses.plain import PLAIN_ITEMS, PlainCall, PlainMessage, PlainOutput, PlainReasoning, PlainText
 from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX, SEARCH_NAME, join_name
@@ -41,7 +41,8 @@ def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = Fal
     violations: list[Violation] = []
     for path, items in lists.items():
         # Items before this list are part of what is found in it.
-        known, before = resume(items, (parse_items, settings_are_read)) if len(lists) == 1 else (0, None)
+        what = (parse_items, settings_are_read)
+        known, before, places = resume(items, what) if len(lists) == 1 else NOTHING_KNOWN
         try:
             parsed = validate_rest(items, known, _schema)
         except ValidationError as error:
@@ -49,11 +50,10 @@ def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = Fal
             continue
         if before is not None:
             parser = before.copy()
-        places = list(list_places(items, known)) if len(lists) == 1 else []
         for number, item in enumerate(parsed, known):
             parser.add(f"{path}[{number}]", item)
             if number + 1 in places and not parser.violations:
-                keep(items, number + 1, (parse_items, settings_are_read), parser.copy())
+                keep(items, number + 1, what, parser.copy())
     violations += parser.violations
     if violations:
         return ParsedMessages((), violations)
