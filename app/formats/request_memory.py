@@ -497,11 +497,11 @@ def _find_state(first: FirstEntry, entries: Sequence[Any], what: Any) -> _KeptSt
     return found
 
 
-def map_entries(entries: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
-    """Return what the function returns for each entry; it is not called again for those that begin an earlier
-    conversation. It must not depend on anything else, and what it returns must not be changed."""
+def map_entries(entries: Sequence[Any], function: Callable[[Sequence[Any]], list[T]]) -> list[T]:
+    """Return what the function returns for entries: one value for each, which depends on nothing else and must not be
+    changed. It is not given those again that begin an earlier conversation."""
     known, done, places = resume(entries, function)
-    made: list[T] = [*(done or ()), *map(function, entries[known:])]
+    made: list[T] = [*(done or ()), *function(entries[known:])]
     for place in places:
         keep(entries, place, function, made[:place])
     return made

@@ -260,7 +260,7 @@ class _ItemParser:
     def _add_text(self, path: str, item: wire.MessageItem | PlainMessage) -> None:
         if self._held_results:
             self._close()
-        if self._turn and any(isinstance(part, Text | Media) for part in self._turn[-1].parts):
+        if self._turn and not _CONTENT.isdisjoint(map(type, self._turn[-1].parts)):
             self._turn.append(Message("assistant", (), path=path))
         fields = dict(item.extra_content or {})
         if item.phase is not None:
@@ -384,7 +384,8 @@ class _ItemParser:
         if seal and seal.results:
             self._add_results(seal)
             return
-        self._leave_out_searches()
+        if self._searches:
+            self._leave_out_searches()
         text = _join_texts(item.content) or (seal and seal.text) or _join_texts(item.summary, "\n\n")
         details = seal.details if seal else []
         unread: list[str] = []
@@ -412,6 +413,7 @@ class _ItemParser:
         self._say(path, *parts, **extra)
 
 
+_CONTENT = frozenset((Text, Media))
 _AMONG_SEARCHES = frozenset((wire.HostedItem, wire.McpCallItem, wire.ReasoningItem, PlainReasoning))
 """The types of items that may stand between a search and its results."""
 _WITHOUT_WARNINGS = frozenset((*PLAIN_ITEMS.values(), wire.HostedItem))
@@ -526,7 +528,7 @@ def _describe_output(output: wire.ShellOutput) -> str:
 
 
 def _join_texts(parts: Sequence[Any] | None, joiner: str = "\n") -> str:
-    return joiner.join(part.text for part in parts or () if type(part) in (PlainText, wire.InputText))
+    return joiner.join([part.text for part in parts if type(part) in (PlainText, wire.InputText)]) if parts else ""
 
 
 def _parse_content(content: "str | Sequence[PlainText | wire.Part]", path: str) -> "list[Text | Media]":
