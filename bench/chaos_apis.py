@@ -239,8 +239,8 @@ class Gemini(Api):
         return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": model, "responseId": "x"}
 
     def write_events(self, reply: Answer, model: str, pick: random.Random) -> Iterator[bytes]:
-        texts = ((reply.reasoning, {"thought": True}), (reply.content, {}))
-        parts = [{"text": piece, **more} for text, more in texts for piece in _cut(text, pick)]
+        parts: list[Json] = [{"text": piece, "thought": True} for piece in _cut(reply.reasoning, pick)]
+        parts += ({"text": piece} for piece in _cut(reply.content, pick))
         for part in [*parts, *self._list_calls(reply)]:
             yield _write(self._write_chunk([part], reply, model))
         yield _write(self._write_chunk([{"text": ""}], reply, model, finishReason="STOP"))

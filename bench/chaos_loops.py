@@ -108,10 +108,10 @@ def say_done(tool: str, token: str) -> str:
 def find_loop_mistake(prompt: str, received: Received) -> str:
     """What is wrong with a reply, whole or not; empty if nothing is."""
     planned = [call for calls in plan_turns(prompt) for call in calls]
-    got = [*(call.arguments for call in received.calls), *("" for _ in planned)]
+    arguments = [call.arguments for call in received.calls] + [""] * len(planned)
     wanted_calls = [
         ServedCall(call.id, call.name, spell_like(call.arguments, text))
-        for call, text in zip(planned, got, strict=False)
+        for call, text in zip(planned, arguments, strict=False)
     ]
     if not _are_right(received, wanted_calls):
         return f"the calls are {received.calls}"

@@ -312,4 +312,5 @@ def _find_schema(tool: Json) -> Json:
     """Return the schema of a tool, however it is written."""
     function = tool.get("function", tool)
     names = ("parameters", "input_schema", "parametersJsonSchema")
-    return next((function[name] for name in names if function.get(name)), function)
+    found: Json = next((function[name] for name in names if function.get(name)), function)
+    return found
