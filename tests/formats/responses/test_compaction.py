@@ -9,7 +9,8 @@ from app.formats.base import Options, ReplyInfo, ResponsesOptions
 from app.formats.body import NOTHING_STORED, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import RequestLimits
 from app.formats.responses.body import ResponsesRequest
-from app.formats.responses.compaction import COMPACTION, WholeSummary, parse_compact_body
+from app.formats.responses.compaction import COMPACTION, parse_compact_body
+from app.formats.responses.whole_summary import WholeSummary
 
 LIMITS = RequestLimits(100, 100, 100, 64)
 
