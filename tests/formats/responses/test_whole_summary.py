@@ -1,5 +1,7 @@
 """Which replies are a summary that may replace a conversation."""
 
+from typing import Literal
+
 import pytest
 from app.chat.events import Event, Failed, Finish, Passed, TextDelta, ToolCallDelta
 from app.formats.responses.whole_summary import FinishedSummary, WholeSummary
@@ -28,7 +30,9 @@ def test_a_whole_summary_passes_as_it_is(events: list[Event]) -> None:
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter"])
-def test_a_reply_that_says_itself_that_it_is_unfinished_does_not_fail(reason: str) -> None:
+def test_a_reply_that_says_itself_that_it_is_unfinished_does_not_fail(
+    reason: Literal["length", "content_filter"],
+) -> None:
     events: list[Event] = [TextDelta("S"), Finish(reason)]
     assert FinishedSummary().feed(events) is events
 
