@@ -301,11 +301,8 @@ def _edit_fields(body: Json, kind: str, first: int, second: int) -> None:
 
 def _find_tools(body: Json) -> list[Any]:
     """Return the functions of a body."""
-    tools: list[Any] = body.get("tools", body.get("functions", []))
-    if tools and "functionDeclarations" in tools[0]:
-        declared: list[Any] = tools[0]["functionDeclarations"]
-        return declared
-    return tools
+    tools: list[Any] = body["tools"] if "tools" in body else body.get("functions", [])
+    return tools[0]["functionDeclarations"] if tools and "functionDeclarations" in tools[0] else tools
 
 
 def _find_schema(tool: Json) -> Json:
