@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from agent_bodies import WRITERS, make_conversation
+from agent_bodies import WRITERS, Conversation, make_conversation
 from app.formats.request_memory import MIN_BYTES
 from hypothesis import strategies as st
 
@@ -41,8 +41,26 @@ PLAIN: list[Any] = [
     {"role": "user", "content": [{"type": "text", "text": "Go on."}], "name": "u"},
 ]
 """Entries that most formats take."""
+GEMINI_ODD: list[Any] = [
+    {"role": "model", "parts": [{"text": "So.", "thoughtSignature": "AAAA"}]},
+    {"role": "user", "parts": [{"file_data": {"file_uri": "https://a.example/x.png", "mime_type": "image/png"}}]},
+    {"role": "user", "parts": [{"functionResponse": {"name": "none", "response": {"a": 1}}}]},
+    {"role": "model", "parts": [{"executableCode": {"code": "1", "language": "PYTHON"}}]},
+    {"role": "user", "parts": {"text": "an object in the place of a list"}},
+    {"role": "user", "parts": [{"unknown": {"deep": DEEP}}]},
+    {"parts": []},
+    {"role": "user", "parts": None},
+    *ODD[-3:],
+]
+GEMINI_PLAIN: list[Any] = [
+    {"role": "model", "parts": [{"text": "So."}]},
+    {"role": "user", "parts": [{"text": "Go on — “é”, \u2028, \U0001f600."}]},
+    {"parts": [{"text": "Go on."}]},
+]
+"""The same in the words of the Gemini API."""
 FILL: Json = {"role": "user", "content": "word " * (MIN_BYTES // 5), "type": "message"}
 """A message that makes a body so long that it is remembered."""
+GEMINI_FILL: Json = {"role": "user", "parts": [{"text": FILL["content"]}]}
 KINDS = (
     *("drop", "swap", "repeat", "insert", "plain", "mark", "unmark", "move marks", "word", "cut", "grow"),
     *("begin", "model", "tool", "drop tool", "swap tools", "mark tool", "system", "parameter"),
@@ -88,7 +106,7 @@ def _escape_name(body: Json) -> bytes:
 
 
 def _list_name(body: Json) -> bytes:
-    return b"messages" if "messages" in body else b"input"
+    return next(name for name in ("messages", "input", "contents") if name in body).encode()
 
 
 def _splice(body: Json, value: bytes) -> bytes:
@@ -124,23 +142,63 @@ FORMS: dict[str, Callable[[Json], bytes]] = {
 """How a body may be written; not all of them are valid."""
 
 
+GEMINI_PATHS = tuple(
+    f"/v1beta/models/{{model}}:{method}"
+    for method in ("generateContent", "streamGenerateContent?alt=sse", "countTokens")
+)
+"""The model is in the path."""
+
+
+def write_gemini(conversation: Conversation) -> Json:
+    """Write the body of a conversation for the Gemini API, as its SDKs do."""
+    contents: list[Json] = [{"role": "user", "parts": [{"text": conversation.question}]}]
+    for each in conversation.rounds:
+        call = {"name": each.name, "args": each.arguments, "id": each.call_id}
+        said = [{"text": each.thought, "thought": True}, {"text": each.text}, {"functionCall": call}]
+        result = {"name": each.name, "id": each.call_id, "response": {"output": each.result}}
+        contents += [{"role": "model", "parts": said}, {"role": "user", "parts": [{"functionResponse": result}]}]
+    functions = [
+        {"name": each.name, "description": each.description, "parametersJsonSchema": each.parameters}
+        for each in conversation.functions
+    ]
+    return {
+        "systemInstruction": {"parts": [{"text": text} for text in conversation.system]},
+        "contents": contents,
+        "tools": [{"functionDeclarations": [function]} for function in functions],
+        "generationConfig": {"maxOutputTokens": 32000, "thinkingConfig": {"includeThoughts": True}},
+    }
+
+
 def write_body(path: str, rounds: int, functions: int, seed: int = 0) -> Json:
-    written = WRITERS[path.removesuffix("/count_tokens")](make_conversation(rounds, functions, seed), "m")
-    body = json.loads(written)
-    find_entries(body).insert(0, dict(FILL))
+    conversation = make_conversation(rounds, functions, seed)
+    if path in GEMINI_PATHS:
+        body = write_gemini(conversation)
+    else:
+        body = json.loads(WRITERS[path.removesuffix("/count_tokens").removesuffix("/input_tokens")](conversation, "m"))
+    find_entries(body).insert(0, copy.deepcopy(GEMINI_FILL if path in GEMINI_PATHS else FILL))
     assert isinstance(body, dict)
     return body
 
 
 def find_entries(body: Json) -> list[Any]:
     """Return the messages or items of a body."""
-    entries: list[Any] = body["messages" if "messages" in body else "input"]
+    entries: list[Any] = body[_list_name(body).decode()]
     return entries
+
+
+def name_session(body: Json, text: str) -> None:
+    """Put a text into the first message."""
+    first = find_entries(body)[0]
+    if "parts" in first:
+        first["parts"][0]["text"] += text
+    else:
+        first["content"] += text
 
 
 def edit(body: Json, whole: Json, kind: str, first: int, second: int) -> None:
     """Change a body in one way. `whole` is the same conversation when it is longer."""
     entries = find_entries(body)
+    odd, plain = (GEMINI_ODD, GEMINI_PLAIN) if "contents" in body else (ODD, PLAIN)
     at, other = min(1 + first % (len(entries) - 1 or 1), len(entries) - 1), second % len(entries)
     if kind == "drop" and at:
         del entries[at]
@@ -149,9 +207,9 @@ def edit(body: Json, whole: Json, kind: str, first: int, second: int) -> None:
     elif kind == "repeat":
         entries.insert(other, copy.deepcopy(entries[at]))
     elif kind == "insert":
-        entries.insert(at, copy.deepcopy(ODD[second % len(ODD)]))
+        entries.insert(at, copy.deepcopy(odd[second % len(odd)]))
     elif kind == "plain":
-        entries.append(copy.deepcopy(PLAIN[second % len(PLAIN)]))
+        entries.append(copy.deepcopy(plain[second % len(plain)]))
     elif kind == "word" and isinstance(entries[at], dict):
         entries[at]["content"] = f"{first} {second}"
     elif kind == "cut":
@@ -179,6 +237,11 @@ def _set_value(entry: Json, value: Any) -> None:
     blocks = [block for block in _find_blocks(entry) if block.get("type") == "tool_use"]
     for block in blocks:
         block["input"] = {"value": value}
+    parts = entry.get("parts")
+    for part in parts if isinstance(parts, list) else ():
+        if "functionCall" in part:
+            part["functionCall"]["args"] = {"value": value}
+            blocks.append(part)
     if not calls and not blocks:
         entry["extra"] = {"value": value}
 
@@ -241,6 +304,7 @@ def _edit_fields(body: Json, kind: str, first: int, second: int) -> None:
 
 def _find_schema(tool: Json) -> Json:
     """Return the schema of a tool, however it is written."""
-    function = tool.get("function", tool)
-    found: Json = function.get("parameters") or function.get("input_schema") or function
+    function = tool.get("functionDeclarations", [tool.get("function", tool)])[0]
+    names = ("parameters", "input_schema", "parametersJsonSchema")
+    found: Json = next((function[name] for name in names if function.get(name)), function)
     return found
