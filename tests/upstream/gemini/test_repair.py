@@ -143,3 +143,20 @@ def test_a_refusal_that_no_repair_is_for_is_told() -> None:
     with Running(SETTINGS, server) as gateway:
         answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": "Q"}]})
     assert answer.status == 400 and len(server.requests) == 2
+
+
+def test_a_repair_loses_no_content_in_another_form() -> None:
+    odd: list[Json] = [
+        {"role": "user", "parts": {"text": "an object in the place of a list"}},
+        {"role": "user"},
+        {"role": "user", "parts": ["text", 7, None, ["functionCall"]]},
+    ]
+    call = {"functionCall": {"id": "c", "name": "f"}, "thought_signature": "AAAA"}
+    body = {"contents": [*odd, {"role": "model", "parts": [call]}]}
+    for change in (strip_signatures, REPAIRS["missing_signature"].change, REPAIRS["call_ids"].change):
+        assert change({"contents": odd}) is None
+        changed = change(body)
+        assert changed is not None and changed["contents"][:-1] == odd
+    stripped = strip_signatures(body)
+    assert stripped is not None
+    assert stripped["contents"][-1]["parts"] == [{"functionCall": call["functionCall"], "thoughtSignature": SKIPPED}]
