@@ -156,7 +156,8 @@ FORMS: dict[str, Callable[[Json], bytes]] = {
 
 def write_body(path: str, rounds: int, functions: int, seed: int = 0) -> Json:
     """Return a body for an endpoint, or for the one that counts the tokens of its bodies."""
-    written = WRITERS[path.removesuffix("/count_tokens")](make_conversation(rounds, functions, seed), "m")
+    writer = WRITERS[path.removesuffix("/count_tokens").removesuffix("/input_tokens")]
+    written = writer(make_conversation(rounds, functions, seed), "m")
     body = json.loads(written)
     find_entries(body).insert(0, copy.deepcopy(FILL_CONTENT if "contents" in body else FILL))
     assert isinstance(body, dict)

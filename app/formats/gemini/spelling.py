@@ -19,7 +19,7 @@ _WORDS = """
     functionDeclarations parametersJsonSchema responseJsonSchema googleSearch googleSearchRetrieval urlContext
     codeExecution googleMaps fileSearch computerUse mcpServers enterpriseWebSearch parallelAiSearch exaAiSearch
     functionCallingConfig allowedFunctionNames includeServerSideToolInvocations retrievalConfig
-    streamFunctionCallArguments
+    streamFunctionCallArguments streamableHttpTransport
     topP topK maxOutputTokens stopSequences presencePenalty frequencyPenalty candidateCount responseLogprobs
     responseMimeType responseSchema responseModalities speechConfig imageConfig audioTimestamp
     enableAffectiveDialog routingConfig modelSelectionConfig thinkingConfig includeThoughts thinkingBudget
