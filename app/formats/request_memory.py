@@ -39,7 +39,7 @@ _MAX_COMPARED = 64
 """With how many requests of its caller a request is compared, the most recent ones first."""
 _LARGEST_SHARE = 4
 """A request that would take more than this part of the memory is not remembered: others would be dropped for it."""
-_CONVERSATIONS = ("messages", "input")
+_CONVERSATIONS = ("messages", "input", "contents")
 """The fields that may be the list of a conversation."""
 _OTHER_LISTS = ("tools", "functions", "system")
 """The other fields whose first object is a `FirstEntry`."""
