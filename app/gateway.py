@@ -436,7 +436,8 @@ class Gateway:
         *,
         hash_prefix: bool = False,
     ) -> "_BuiltBody":
-        request = _select_source(request, deployment)
+        if request.source is not None:
+            request = _select_source(request, deployment)
         if request.source is not None:
             return self._build_own(request, deployment, media, check, hash_prefix=hash_prefix)
         profile, passed = deployment.profile, request.passed
@@ -445,7 +446,9 @@ class Gateway:
         if isinstance(request.refusal, ParleyError):
             raise request.refusal
         api, counter = find_api(deployment.target.api), self._counter(profile.tokenizer)
-        rest = request if api.write_beginning is None else divide(request, profile, counter, api.write_beginning)
+        rest = request
+        if request.known is not None and api.write_beginning is not None:
+            rest = divide(request, profile, counter, api.write_beginning)
         prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
         body, option_warnings = api.build(prepared, deployment.model, profile)
         if check is not None:
@@ -472,8 +475,9 @@ class Gateway:
         assert api.build_own is not None
         counter = self._counter(profile.tokenizer)
         request = _mark_unsent(request, profile, media)
-        write = api.write_own_beginning
-        rest = request if write is None else divide(request, profile, counter, write)
+        rest = request
+        if request.known is not None and api.write_own_beginning is not None:
+            rest = divide(request, profile, counter, api.write_own_beginning)
         prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
         body, option_warnings = api.build_own(prepared, deployment.model, profile)
         if check is not None:

@@ -210,8 +210,9 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         )
         record.record_settings(settings.stream, settings.metadata)
         try:
-            request.name_user(settings.user, settings.metadata)
-            request.caller.check_user()
+            if request.caller.users is not None:
+                request.name_user(settings.user, settings.metadata)
+                request.caller.check_user()
             if warnings := request.read_tags(settings.metadata):
                 parsed = replace(parsed, warnings=limit_warnings([*parsed.warnings, *warnings]))
             model = settings.model or await gateway.resolve_model(None)
@@ -576,8 +577,10 @@ def _answer(
 
 def checks_new_schema(route: ModelRoute, request: ChatRequest) -> bool:
     """Whether a schema must be read before the reply can be checked at once."""
+    if request.params.get("response_format") is None:
+        return False
     checks = any(deployment.profile.check_output != "off" for deployment in route.deployments)
-    return bool(request.params) and checks and has_new_schema(request)
+    return checks and has_new_schema(request)
 
 
 async def reserve_limits(

@@ -112,7 +112,10 @@ class RequestInProgress:
 
     def read_tags(self, metadata: Mapping[str, str] | None) -> tuple[str, ...]:
         """Record the tags of the request. Returns warnings about those that do not count."""
-        tags, warnings = read_tags(self.scope["state"]["headers"].get(TAGS_HEADER), metadata)
+        header = self.scope["state"]["headers"].get(TAGS_HEADER)
+        if header is None and not metadata:
+            return ()
+        tags, warnings = read_tags(header, metadata)
         if tags:
             self.record.record_tags(tags)
         return tuple(warnings)

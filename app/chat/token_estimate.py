@@ -24,8 +24,10 @@ def estimate_prompt_tokens(request: ChatRequest, attachments: Iterable[Attachmen
     for attachment in attachments:
         if type(attachment) is FileText:
             size += sum(_text_size(section.text) for section in attachment.sections)
-    size += add_up(count_bytes, request.messages, request.known)
-    size += add_up(_count_tools, request.tools, request.known)
+    known = request.known
+    size += count_bytes(request.messages) if known is None else add_up(count_bytes, request.messages, known)
+    if request.tools:
+        size += add_up(_count_tools, request.tools, known)
     if not request.messages and request.passed is not None:  # the gateway could not read them
         size += len(msgspec.json.encode(request.passed.body))
     return size // BYTES_PER_TOKEN + MESSAGE_TOKENS * len(request.messages)

@@ -75,7 +75,7 @@ def find_tools(body: dict[str, Any], path: str) -> list[tuple[str, Any]]:
         else:
             withdrawn.discard(str(tool.get("name")))
     tools = [one for one in tools if _get_name(one[1]) not in withdrawn] if withdrawn else tools
-    return _leave_out_deferred(tools, body)
+    return _leave_out_deferred(tools, body) if tools else tools
 
 
 def _leave_out_deferred(tools: list[tuple[str, Any]], body: dict[str, Any]) -> list[tuple[str, Any]]:
