@@ -301,11 +301,11 @@ def _edit_fields(body: Json, kind: str, first: int, second: int) -> None:
 
 def _find_tools(body: Json) -> list[Any]:
     """Return the functions of a body."""
-    tools: list[Any] = body.get("tools", body.get("functions", []))
+    tools: Any = body.get("tools", body.get("functions", []))
     if tools and "functionDeclarations" in tools[0]:
-        declared: list[Any] = tools[0]["functionDeclarations"]
-        return declared
-    return tools
+        tools = tools[0]["functionDeclarations"]
+    found: list[Any] = tools
+    return found
 
 
 def _find_schema(tool: Json) -> Json:
