@@ -156,7 +156,8 @@ FORMS: dict[str, Callable[[Json], bytes]] = {
 
 def write_body(path: str, rounds: int, functions: int, seed: int = 0) -> Json:
     """Return a body for an endpoint, or for the one that counts the tokens of its bodies."""
-    written = WRITERS[path.removesuffix("/count_tokens")](make_conversation(rounds, functions, seed), "m")
+    writer = WRITERS[path.removesuffix("/count_tokens").removesuffix("/input_tokens")]
+    written = writer(make_conversation(rounds, functions, seed), "m")
     body = json.loads(written)
     find_entries(body).insert(0, copy.deepcopy(FILL_CONTENT if "contents" in body else FILL))
     assert isinstance(body, dict)
@@ -301,11 +302,8 @@ def _edit_fields(body: Json, kind: str, first: int, second: int) -> None:
 
 def _find_tools(body: Json) -> list[Any]:
     """Return the functions of a body."""
-    tools: Any = body.get("tools", body.get("functions", []))
-    if tools and "functionDeclarations" in tools[0]:
-        tools = tools[0]["functionDeclarations"]
-    found: list[Any] = tools
-    return found
+    tools: list[Any] = body["tools"] if "tools" in body else body.get("functions", [])
+    return tools[0]["functionDeclarations"] if tools and "functionDeclarations" in tools[0] else tools
 
 
 def _find_schema(tool: Json) -> Json:

@@ -25,14 +25,14 @@ from tests.session_edits import EDITS, FORMS, Edit, Json, edit, make_path, name_
 from tests.upstream.messages.replies import start, stop, text, write_stream
 from tests.upstream.responses.reader import write_stream as write_events
 
-PATHS = (*WRITERS, "/v1/messages/count_tokens", f"{GEMINI}/count_tokens")
+PATHS = (*WRITERS, "/v1/messages/count_tokens", "/v1/responses/input_tokens", f"{GEMINI}/count_tokens")
 MEMORY_BYTES = 64 * 1024 * 1024
 UPSTREAMS: Json = {
     "chat": {"base_url": "http://chat.test/v1"},
     "other": {"base_url": "http://other.test/v1", "kind": "deepseek"},
     "messages": {"base_url": "http://messages.test/v1", "api": "messages", "kind": "anthropic"},
     "responses": {"base_url": "http://responses.test/v1", "api": "responses", "kind": "openai"},
-    "gemini": {"base_url": "http://gemini.test/v1beta", "api": "gemini"},
+    "gemini": {"base_url": "http://gemini.test/v1beta", "api": "gemini", "kind": "gemini"},
 }
 MODELS: list[Json] = [
     {"upstreams": ["chat"]},
@@ -83,7 +83,7 @@ class Outcome(NamedTuple):
 
 
 def answer(request: httpx.Request) -> httpx.Response:
-    if request.url.path.endswith("/count_tokens"):
+    if request.url.path.endswith(("/count_tokens", "/input_tokens")):
         return httpx.Response(200, json={"input_tokens": 7})
     if request.url.path.endswith(":countTokens"):
         return httpx.Response(200, json={"totalTokens": 7})

@@ -258,7 +258,7 @@ def test_a_turn_in_which_the_model_said_nothing_is_no_error(gateway: _Gateway, e
 @each_case("path", [WHOLE, STREAM])
 def test_a_reply_whose_tokens_went_into_thoughts_says_so(gateway: _Gateway, path: str) -> None:
     """googleapis/go-genai issue 453."""
-    usage: Json = {"prompt_tokens": 3078, "completion_tokens": 8191, "total_tokens": 11269}
+    usage: dict[str, Any] = {"prompt_tokens": 3078, "completion_tokens": 8191, "total_tokens": 11269}
     usage |= {"completion_tokens_details": {"reasoning_tokens": 8191}}
     answer = gateway.post(path, HI, _chat({"reasoning_content": "Hm."}, finish="length", usage=usage))
     last = answer.json if path == WHOLE else answer.frames[-1]
@@ -445,7 +445,7 @@ def test_a_later_chunk_does_not_take_back_cached_tokens(gateway: _Gateway) -> No
 
 def test_all_results_of_a_turn_are_in_one_content_in_the_order_of_the_calls(gateway: _Gateway) -> None:
     """router-for-me/CLIProxyAPI issue 123, google-gemini/gemini-cli issue 21830."""
-    use: list[Json] = [{"type": "tool_use", "id": id_, "name": "f", "input": {}} for id_ in ("a", "b", "c")]
+    use: list[Any] = [{"type": "tool_use", "id": id_, "name": "f", "input": {}} for id_ in ("a", "b", "c")]
     given = [{"type": "tool_result", "tool_use_id": id_, "content": f"of {id_}"} for id_ in ("c", "a", "b")]
     content = [{"type": "text", "text": "Note."}, *given, {"type": "text", "text": "Go on."}]
     messages = [USER, {"role": "assistant", "content": use}, {"role": "user", "content": content}]

@@ -23,6 +23,7 @@ from app.formats.request_memory import (
     HELD_FOR_BYTE,
     MAX_STATES,
     MIN_BYTES,
+    NOTHING_KNOWN,
     CallerMemory,
     FirstEntry,
     RememberedRequest,
@@ -268,27 +269,33 @@ def test_few_states_are_kept_of_a_conversation() -> None:
 
     assert [number for number in range(1, 51) if resume(entries[:number], "what")[0] == number] == [47, 48, 49, 50]
     assert MAX_STATES == 4
-    assert resume(entries, "what") == (50, 50)
-    assert resume(entries[:46], "what") == (0, None)
-    assert resume(entries, "else") == (0, None)
+    assert resume(entries, "what")[:2] == (50, 50)
+    assert resume(entries[:46], "what")[:2] == (0, None)
+    assert resume(entries, "else")[:2] == (0, None)
 
 
 def test_a_state_counts_only_after_the_same_entries() -> None:
     entries: list[Any] = [FirstEntry({"number": 0}), {"number": 1}, {"number": 2}]
     keep(entries, 3, "what", "state")
 
-    assert resume([FirstEntry({"number": 0}), *entries[1:]], "what") == (0, None)
-    assert resume([*entries[:2], {"number": 2}], "what") == (0, None)
-    assert resume([entries[0], {"number": 1}, entries[2]], "what") == (0, None)
-    assert resume(entries[1:], "what") == (0, None)
-    assert resume([*entries, "more"], "what") == (3, "state")
+    assert resume([FirstEntry({"number": 0}), *entries[1:]], "what")[:2] == (0, None)
+    assert resume([*entries[:2], {"number": 2}], "what")[:2] == (0, None)
+    assert resume([entries[0], {"number": 1}, entries[2]], "what")[:2] == (0, None)
+    assert resume(entries[1:], "what")[:2] == (0, None)
+    assert resume([*entries, "more"], "what")[:2] == (3, "state")
     keep([*entries, "more"], 4, "what", "after a text")
-    assert resume([*entries, "more"], "what") == (4, "after a text")
-    assert resume([*entries, "else"], "what") == (3, "state")
-    keep(entries, 3, "what", "the same again")
-    assert resume(entries, "what") == (3, "state")
-    keep(["text", *entries], 4, "what", "after a text")
-    assert resume(["text", *entries], "what") == (0, None)
+    assert resume([*entries, "more"], "what")[:2] == (4, "after a text")
+    assert resume([*entries, "else"], "what")[:2] == (3, "state")
+
+
+def test_a_state_is_worth_keeping_once_and_only_of_a_list_that_is_remembered() -> None:
+    entries: list[Any] = [FirstEntry({"number": 0}), *({"number": number} for number in range(1, CHANGED_MESSAGES + 5))]
+    assert resume(entries, "what") == (0, None, [5, CHANGED_MESSAGES + 5])
+    keep(entries, 5, "what", "state")
+    assert resume(entries, "what") == (5, "state", [CHANGED_MESSAGES + 5])
+    keep(entries, CHANGED_MESSAGES + 5, "what", "whole")
+    assert resume(entries, "what") == (CHANGED_MESSAGES + 5, "whole", [])
+    assert resume(["text", *entries], "what") == resume([], "what") == NOTHING_KNOWN
 
 
 def test_what_is_known_of_a_conversation_outlives_others_that_begin_as_it_does() -> None:
@@ -303,10 +310,10 @@ def test_what_is_known_of_a_conversation_outlives_others_that_begin_as_it_does()
     keep(kept, 2, "what", "state")
     for other in others[:3]:
         read(memory, "b", other)
-    assert resume(kept, "what") == (2, "state")
+    assert resume(kept, "what")[:2] == (2, "state")
     for other in others:
         read(memory, "c", other)
-    assert resume(kept, "what") == (0, None)
+    assert resume(kept, "what")[:2] == (0, None)
 
 
 @pytest.mark.parametrize("place", [0, 1, 15, 16, 17, 255, 4096, 65535, 65536, 70000, 140000])

@@ -27,7 +27,7 @@ from app.formats.gemini.schema import (
 )
 from app.formats.gemini.signatures import Signature
 from app.formats.gemini.spelling import canonicalize, spell_all
-from app.formats.request_memory import keep, list_places, resume
+from app.formats.request_memory import keep, resume
 from app.formats.seal import Seal
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -64,7 +64,7 @@ def parse_contents(
     """Parse contents in the spelling of the documentation; `given` are the same as the caller has sent them. All
     violations are found, also those behind a content that does not have its form."""
     what = (parse_contents, path, schema)
-    known, before = resume(given, what)
+    known, before, places = resume(given, what)
     reader = _Reader() if before is None else before.copy()
     placed: list[tuple[str, GeminiContent]] = []
     for number, content in enumerate(contents[known:], known):
@@ -73,7 +73,6 @@ def parse_contents(
             placed.append((place, schema.model_validate(content)))
         except ValidationError as error:
             reader.violations += to_violations(error, content, place, schema)
-    places = list(list_places(given, known))
     for number, (place, content) in enumerate(placed, known + 1):
         reader.add(place, content)
         if number in places and not reader.violations:

@@ -6,7 +6,7 @@ in the caller's own spelling back, for errors.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from app.errors import Violation
@@ -19,7 +19,7 @@ _WORDS = """
     functionDeclarations parametersJsonSchema responseJsonSchema googleSearch googleSearchRetrieval urlContext
     codeExecution googleMaps fileSearch computerUse mcpServers enterpriseWebSearch parallelAiSearch exaAiSearch
     functionCallingConfig allowedFunctionNames includeServerSideToolInvocations retrievalConfig
-    streamFunctionCallArguments
+    streamFunctionCallArguments streamableHttpTransport
     topP topK maxOutputTokens stopSequences presencePenalty frequencyPenalty candidateCount responseLogprobs
     responseMimeType responseSchema responseModalities speechConfig imageConfig audioTimestamp
     enableAffectiveDialog routingConfig modelSelectionConfig thinkingConfig includeThoughts thinkingBudget
@@ -59,7 +59,7 @@ def canonicalize(value: Any) -> Any:
     """Return a value in the documentation's spelling, without nulls. Entries that are known are not read again."""
     if isinstance(value, list):
         is_known = value and type(value[0]) is FirstEntry
-        return map_entries(value, canonicalize) if is_known else [canonicalize(item) for item in value]
+        return map_entries(value, _canonicalize_all) if is_known else _canonicalize_all(value)
     if not isinstance(value, dict):
         return value
     out: dict[str, Any] = {}
@@ -70,6 +70,10 @@ def canonicalize(value: Any) -> Any:
             continue
         out[name] = inner if name in _OPAQUE else _read_list(name, canonicalize(inner))
     return out
+
+
+def _canonicalize_all(values: Sequence[Any]) -> list[Any]:
+    return [canonicalize(value) for value in values]
 
 
 def name_fields(fields: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +91,12 @@ def has_doubles(body: dict[str, Any]) -> bool:
     contents = body.get("contents")
     if not isinstance(contents, list):
         return _has_doubles(body)
-    return _has_doubles({**body, "contents": None}) or any(map_entries(contents, _has_doubles))
+    doubled: list[bool] = map_entries(contents, _find_doubles)
+    return any(doubled) or _has_doubles({**body, "contents": None})
+
+
+def _find_doubles(values: Sequence[Any]) -> list[bool]:
+    return [_has_doubles(value) for value in values]
 
 
 def _has_doubles(value: Any) -> bool:
