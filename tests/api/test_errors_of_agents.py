@@ -75,6 +75,24 @@ def test_every_error_of_the_gateway_has_the_header(path: str) -> None:
     assert answer.headers["x-should-retry"] == "false"
 
 
+TOO_LONG = "This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens."
+
+
+def test_a_prompt_that_is_too_long_has_its_numbers_in_the_words_of_each_api() -> None:
+    for path, message in (
+        ("/v1/messages", "prompt is too long: 5000 tokens > 4096 maximum"),
+        ("/v1/responses", TOO_LONG),
+        ("/v1/chat/completions", TOO_LONG),
+    ):
+        error = ask(path, ModelServer(refuse(400, TOO_LONG))).json["error"]
+        assert error["message"] == message
+    with Running(NO_RETRIES, ModelServer(refuse(400, TOO_LONG))) as running:
+        error = running.post("/v1beta/models/m:generateContent", {"contents": [{"parts": [{"text": "Hi"}]}]}).json[
+            "error"
+        ]
+    assert error["message"] == "The input token count (5000) exceeds the maximum number of tokens allowed (4096)"
+
+
 FILTERED = (
     HELLO,
     b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"content_filter"}]}\n\n',
