@@ -10,6 +10,7 @@ from app.api.reply_response import EventStreamResponse, ResponseLimits
 from app.chat.events import Event, Failed, Fault, Finish, TextDelta, ToolCallDelta
 from app.formats import FORMATS
 from app.formats.base import ReplyInfo
+from app.formats.gemini import GEMINI_CUT
 from app.responses_api.background import NoClient
 
 from tests.each_case import each_case
@@ -155,10 +156,11 @@ CUT = Failed(Fault("upstream_incomplete", "cut", True))
         ("openai", [ToolCallDelta(0, '{"a', "c", "f"), Finish("length")], "last"),
         ("anthropic", [ToolCallDelta(0, '{"a', "c", "f"), CUT], "last"),
         ("qwen", [ToolCallDelta(0, '{"a', "c", "f"), CUT], "last"),
+        ("gemini", [TextDelta("x"), CUT], "last"),
     ],
 )
 @pytest.mark.anyio
-async def test_a_stream_of_chat_completions_that_fails_within_a_call_has_no_end(
+async def test_a_stream_that_fails_has_no_end_where_clients_would_take_its_half_for_a_whole(
     format_: str, events: list[Event], end: str
 ) -> None:
     writer, limits = Writer(), ResponseLimits(heartbeat_seconds=2, commit_seconds=5, stall_seconds=60)
@@ -166,6 +168,18 @@ async def test_a_stream_of_chat_completions_that_fails_within_a_call_has_no_end(
     response.on_events(events)
     assert (writer.end, response.finished) == (end, True)
     assert (b'"error"' in writer.written) is (type(events[-1]) is Failed)
+
+
+@pytest.mark.parametrize(
+    ("events", "end"), [([TextDelta("x"), CUT], "cut"), ([TextDelta("x"), Finish("length")], "last")]
+)
+@pytest.mark.anyio
+async def test_a_stream_has_no_end_for_clients_that_skip_its_error(events: list[Event], end: str) -> None:
+    writer, limits = Writer(), ResponseLimits(heartbeat_seconds=2, commit_seconds=5, stall_seconds=60)
+    info = ReplyInfo("chat-1", "req-1", "m", 1)
+    EventStreamResponse(writer, info, GEMINI_CUT, "delta", limits).on_events(events)
+    assert writer.end == end
+    assert (b'"error"' in writer.written) is (end == "cut")
 
 
 @each_case("path", ["/v1/responses", "/v1/responses/"])
