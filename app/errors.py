@@ -598,6 +598,8 @@ class Internal(ParleyError):
     pass
 
 
+_EXCESS = ("input_tokens", "max_input_tokens")
+"""What `ContextTooLong` has, too."""
 _WRONG_PATHS = {"no_such_path", "wrong_base_url"}
 
 
@@ -630,6 +632,8 @@ class UpstreamFailed(ParleyError):
             upstream["detail"] = self.fault.detail
         message = self._say_why(find_retry_word(self.code, fault.cause))
         out = super().to_dict(request_id) | {"message": message, "upstream": upstream}
+        if fault.code == "context_length_exceeded" and isinstance(fault.detail, dict):
+            out |= {name: fault.detail[name] for name in _EXCESS if name in fault.detail}
         if self.fault.retry_after_seconds is not None:
             out["retry_after_seconds"] = self.fault.retry_after_seconds
         if fault.usage is not None:
