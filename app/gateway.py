@@ -53,7 +53,13 @@ from app.runtime.ticker import Ticker
 from app.runtime.token_counting import EstimatingCounter
 from app.steps import pipeline
 from app.steps.beginning import divide
-from app.steps.media import MediaRequest, extra_url_requests, is_web_url, passed_url_requests
+from app.steps.media import (
+    MediaRequest,
+    extra_url_requests,
+    is_web_url,
+    make_url_requests,
+    passed_url_requests,
+)
 from app.steps.truncation.measure import TokenMeasure
 from app.steps.truncation.truncate import input_limit
 from app.upstream.api import Api, ApiName, find_api, is_deterministic
@@ -236,6 +242,12 @@ class Gateway:
             search = FileSearch(passages, find_question(request), embed)
         admit = None if request.guard is None else request.guard.admit_files
         return await self._loader.load(wanted, take_memory, caller, search, admit)
+
+    async def check_passed_urls(self, route: ModelRoute, urls: Sequence[tuple[str, str]]) -> None:
+        """Check the URLs (JSON path, URL) that a server of the model may fetch. Raises InvalidInput for those that are
+        refused, MediaUnavailable if a host is not found."""
+        wanted = [one for each in route.deployments for one in make_url_requests(urls, each.profile)]
+        await self._loader.load(self._loader.check_urls(wanted))
 
     async def check_addresses(self, url: str) -> None:
         """Check that a URL which a model names leads to a public address. Raises MediaRefused, and MediaUnavailable if

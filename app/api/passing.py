@@ -32,7 +32,7 @@ from app.formats.openai import OPENAI
 from app.gateway import Gateway, new_reply_id
 from app.observe.logs import log_late_failure
 from app.routing import ModelRoute, PreparedRequest, PrepareFallback
-from app.routing.passing import Form, prepare_passing
+from app.routing.passing import Form, estimate_usage, prepare_passing
 
 
 class PassingEndpoint(RecordedEndpoint):
@@ -102,7 +102,8 @@ class PassingEndpoint(RecordedEndpoint):
         record.record_model(model)
         route = find_route(gateway, model, request.caller, endpoint.serves)
         record.record_model(model, route.model)
-        await self._reserve(request, route, body)
+        await gateway.check_passed_urls(route, body.find_urls())
+        await self._reserve(request, route, body, form)
         if request.live.guards is not None:
             body = await self._admit(request, body, route, form)
         return prepare_passing(endpoint, path, body, route, request.caller.rights, form), body
@@ -120,7 +121,7 @@ class PassingEndpoint(RecordedEndpoint):
         if what is not None:
             text = f"guards check the requests for the model {route.model!r}, and cannot look at {what}"
             raise Unsupported(f"{text}: send a conversation, or use a model without guards")
-        return replace(body, fields=await admit_fields(request, guard, body.fields))
+        return replace(body, fields=await admit_fields(request, guard, body))
 
     def _find_only_model(self, gateway: Gateway, caller: Caller, path: str) -> str:
         """Return the only model that serves this endpoint and that the caller may use. Raises BadRequest."""
@@ -135,7 +136,9 @@ class PassingEndpoint(RecordedEndpoint):
         known = f": {', '.join(names)}" if names else ", and none is configured that this caller may use"
         raise BadRequest(f"`model` is required: the name of a model that serves {self._endpoint.name}{known}", "model")
 
-    async def _reserve(self, request: RequestInProgress, route: ModelRoute, body: EndpointBody) -> None:
+    async def _reserve(
+        self, request: RequestInProgress, route: ModelRoute, body: EndpointBody, form: Form | None
+    ) -> None:
         """Reserve the limits of the request. Raises RateLimited or QuotaExceeded."""
         limiter, endpoint = self._context.limiter, self._endpoint
         if limiter is None:
@@ -148,6 +151,7 @@ class PassingEndpoint(RecordedEndpoint):
             (find_most_tokens(body, DEFAULT_REPLY_TOKENS) if endpoint.generates else 0) or None,
             0,
             lambda: most,
+            lambda: estimate_usage(endpoint, body, form).most_units,
         )
         if reservation is not None:
             request.record.record_reservation(reservation)
@@ -159,6 +163,7 @@ class PassingEndpoint(RecordedEndpoint):
         """Prepare the request for another model. Raises ParleyError."""
         route = request.live.gateway.route(name)
         check_endpoint(route, self._endpoint.serves)
+        await request.live.gateway.check_passed_urls(route, body.find_urls())
         path = self._find_path(request)
         return prepare_passing(self._endpoint, path, body, route, request.caller.rights, form)
 

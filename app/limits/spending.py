@@ -108,9 +108,10 @@ class Spending:
             refused = tuple((rule, row) for rule, row in found if row.spent + row.reserved >= rule.limit)
             if refused:
                 return Exhausted(refused)
+            added = min([amount, *(_MOST - row.reserved for _, row in found)])  # as much as is given back later
             for key in keys:
-                sums[key] = Sum(sums[key].spent, min(_MOST, sums[key].reserved + amount))
-            return ReservedMoney(keys, amount)
+                sums[key] = Sum(sums[key].spent, sums[key].reserved + added)
+            return ReservedMoney(keys, added)
 
         submitted = self._worker.submit(_Change(keys, apply))
         try:
