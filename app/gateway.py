@@ -334,6 +334,8 @@ class Gateway:
         if request.server_tools is not None:
             refuse_servers(request.server_tools.asks)
         original = request if route.has_fallbacks else None
+        if request.guard is not None and media:
+            request = request.guard.mask_quotes(request)
         check = make_body_check(request, route.model, has_price=route.price is not None)
         params = request.params
         if params or route.defaults or route.passages is not None:

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, TypeVarTuple
 
 import uvloop
-from agent_bodies import WRITERS, make_conversation
+from agent_bodies import GEMINI, WRITERS, make_conversation
 from app.config.load import load
 from app.main import create_app
 from app.server.connection import ClientConnection, ConnectionWarnings
@@ -467,6 +467,8 @@ TURNS = 20
 def turn_cases() -> Iterator[Case]:
     session = make_conversation(TURN_ROUNDS + TURNS, TURN_FUNCTIONS, TURNS)
     for path, write in WRITERS.items():
+        if path == GEMINI:
+            continue
         first = [make_conversation(TURN_ROUNDS, TURN_FUNCTIONS, number) for number in range(TURNS)]
         # The requests that are counted, after the warm-up, have as many rounds as the first ones.
         grown = [session.until(TURN_ROUNDS - WARM_UP - 1 + number) for number in range(TURNS)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from agent_bodies import WRITERS, Conversation, make_conversation
+from agent_bodies import GEMINI, WRITERS, find_path, make_conversation
 from app.formats.request_memory import MIN_BYTES
 from hypothesis import strategies as st
 
@@ -41,26 +41,34 @@ PLAIN: list[Any] = [
     {"role": "user", "content": [{"type": "text", "text": "Go on."}], "name": "u"},
 ]
 """Entries that most formats take."""
-GEMINI_ODD: list[Any] = [
-    {"role": "model", "parts": [{"text": "So.", "thoughtSignature": "AAAA"}]},
-    {"role": "user", "parts": [{"file_data": {"file_uri": "https://a.example/x.png", "mime_type": "image/png"}}]},
-    {"role": "user", "parts": [{"functionResponse": {"name": "none", "response": {"a": 1}}}]},
-    {"role": "model", "parts": [{"executableCode": {"code": "1", "language": "PYTHON"}}]},
-    {"role": "user", "parts": {"text": "an object in the place of a list"}},
-    {"role": "user", "parts": [{"unknown": {"deep": DEEP}}]},
-    {"parts": []},
-    {"role": "user", "parts": None},
-    *ODD[-3:],
+ODD_CONTENTS: list[Any] = [
+    {"role": "model", "parts": [{"text": "So.", "thought_signature": "c2ln", "thoughtSignature": None}]},
+    {"role": "model", "parts": [{"text": "And", "what": 1}], "odd": True},
+    {"role": "user", "parts": [{"text": ""}], "nothing": []},
+    {"role": "user", "parts": [{"file_data": {"file_uri": "gs://x", "mime_type": "image/png"}}]},
+    {"role": "user", "parts": {"text": "one"}},
+    {"role": "user", "parts": [{"functionResponse": {"name": "none", "response": {"result": "?"}}}]},
+    {"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
+    {"role": "model", "parts": [{"function_call": {"name": "f", "args": None}}, {"executable_code": {"code": "1"}}]},
+    {"role": "system", "parts": [{"text": "Be kind."}]},
+    {"parts": [{"text": "x", "part_metadata": {"deep": DEEP}}]},
+    {"role": "nobody"},
+    {"role": "user", "content": "x"},
+    {},
+    "text",
+    None,
+    7,
 ]
-GEMINI_PLAIN: list[Any] = [
+"""The same for Google's API, in both spellings of its fields."""
+PLAIN_CONTENTS: list[Any] = [
     {"role": "model", "parts": [{"text": "So."}]},
     {"role": "user", "parts": [{"text": "Go on — “é”, \u2028, \U0001f600."}]},
-    {"parts": [{"text": "Go on."}]},
+    {"parts": [{"text": "Go on."}, {"inline_data": {"mime_type": "image/png", "data": "iVBORw0KGgo="}}]},
 ]
-"""The same in the words of the Gemini API."""
 FILL: Json = {"role": "user", "content": "word " * (MIN_BYTES // 5), "type": "message"}
 """A message that makes a body so long that it is remembered."""
-GEMINI_FILL: Json = {"role": "user", "parts": [{"text": FILL["content"]}]}
+FILL_CONTENT: Json = {"role": "user", "parts": [{"text": FILL["content"]}]}
+"""The same for Google's API."""
 KINDS = (
     *("drop", "swap", "repeat", "insert", "plain", "mark", "unmark", "move marks", "word", "cut", "grow"),
     *("begin", "model", "tool", "drop tool", "swap tools", "mark tool", "system", "parameter"),
@@ -106,7 +114,11 @@ def _escape_name(body: Json) -> bytes:
 
 
 def _list_name(body: Json) -> bytes:
-    return next(name for name in ("messages", "input", "contents") if name in body).encode()
+    return _find_name(body).encode()
+
+
+def _find_name(body: Json) -> str:
+    return next(name for name in ("messages", "input", "contents") if name in body)
 
 
 def _splice(body: Json, value: bytes) -> bytes:
@@ -142,63 +154,55 @@ FORMS: dict[str, Callable[[Json], bytes]] = {
 """How a body may be written; not all of them are valid."""
 
 
-GEMINI_PATHS = tuple(
-    f"/v1beta/models/{{model}}:{method}"
-    for method in ("generateContent", "streamGenerateContent?alt=sse", "countTokens")
-)
-"""The model is in the path."""
+_METHODS = {"count_tokens": "countTokens", "stream": "streamGenerateContent?alt=sse"}
+"""Of the Gemini API, by the ends of paths."""
 
 
-def write_gemini(conversation: Conversation) -> Json:
-    """Write the body of a conversation for the Gemini API, as its SDKs do."""
-    contents: list[Json] = [{"role": "user", "parts": [{"text": conversation.question}]}]
-    for each in conversation.rounds:
-        call = {"name": each.name, "args": each.arguments, "id": each.call_id}
-        said = [{"text": each.thought, "thought": True}, {"text": each.text}, {"functionCall": call}]
-        result = {"name": each.name, "id": each.call_id, "response": {"output": each.result}}
-        contents += [{"role": "model", "parts": said}, {"role": "user", "parts": [{"functionResponse": result}]}]
-    functions = [
-        {"name": each.name, "description": each.description, "parametersJsonSchema": each.parameters}
-        for each in conversation.functions
-    ]
-    return {
-        "systemInstruction": {"parts": [{"text": text} for text in conversation.system]},
-        "contents": contents,
-        "tools": [{"functionDeclarations": [function]} for function in functions],
-        "generationConfig": {"maxOutputTokens": 32000, "thinkingConfig": {"includeThoughts": True}},
-    }
+def _find_endpoint(path: str) -> str:
+    return path if path in WRITERS else path.rpartition("/")[0]
 
 
 def write_body(path: str, rounds: int, functions: int, seed: int = 0) -> Json:
-    conversation = make_conversation(rounds, functions, seed)
-    if path in GEMINI_PATHS:
-        body = write_gemini(conversation)
-    else:
-        body = json.loads(WRITERS[path.removesuffix("/count_tokens").removesuffix("/input_tokens")](conversation, "m"))
-    find_entries(body).insert(0, copy.deepcopy(GEMINI_FILL if path in GEMINI_PATHS else FILL))
+    """Return a body for an endpoint, for its streams, or for the one that counts the tokens of its bodies."""
+    written = WRITERS[_find_endpoint(path)](make_conversation(rounds, functions, seed), "m")
+    body = json.loads(written)
+    find_entries(body).insert(0, copy.deepcopy(FILL_CONTENT if "contents" in body else FILL))
     assert isinstance(body, dict)
     return body
 
 
-def find_entries(body: Json) -> list[Any]:
-    """Return the messages or items of a body."""
-    entries: list[Any] = body[_list_name(body).decode()]
-    return entries
+def set_model(body: Json, path: str, model: str) -> None:
+    """Name the model, where that is in the body."""
+    if _find_endpoint(path) != GEMINI:
+        body["model"] = model
 
 
-def name_session(body: Json, text: str) -> None:
-    """Put a text into the first message."""
+def make_path(path: str, model: str) -> str:
+    """Return where a body is sent."""
+    method = _METHODS.get(path.rpartition("/")[2])
+    if _find_endpoint(path) != GEMINI or method is None:
+        return find_path(path, model)
+    return f"{GEMINI}/{model}:{method}"
+
+
+def name_beginning(body: Json, name: str) -> None:
+    """Make the first entry another one than that of all other conversations."""
     first = find_entries(body)[0]
     if "parts" in first:
-        first["parts"][0]["text"] += text
+        first["parts"][0]["text"] += name
     else:
-        first["content"] += text
+        first["content"] += name
+
+
+def find_entries(body: Json) -> list[Any]:
+    """Return the messages, items or contents of a body."""
+    entries: list[Any] = body[_find_name(body)]
+    return entries
 
 
 def edit(body: Json, whole: Json, kind: str, first: int, second: int) -> None:
     """Change a body in one way. `whole` is the same conversation when it is longer."""
     entries = find_entries(body)
-    odd, plain = (GEMINI_ODD, GEMINI_PLAIN) if "contents" in body else (ODD, PLAIN)
     at, other = min(1 + first % (len(entries) - 1 or 1), len(entries) - 1), second % len(entries)
     if kind == "drop" and at:
         del entries[at]
@@ -207,11 +211,14 @@ def edit(body: Json, whole: Json, kind: str, first: int, second: int) -> None:
     elif kind == "repeat":
         entries.insert(other, copy.deepcopy(entries[at]))
     elif kind == "insert":
+        odd = ODD_CONTENTS if "contents" in body else ODD
         entries.insert(at, copy.deepcopy(odd[second % len(odd)]))
     elif kind == "plain":
+        plain = PLAIN_CONTENTS if "contents" in body else PLAIN
         entries.append(copy.deepcopy(plain[second % len(plain)]))
     elif kind == "word" and isinstance(entries[at], dict):
-        entries[at]["content"] = f"{first} {second}"
+        text = f"{first} {second}"
+        entries[at] |= {"parts": [{"text": text}]} if "contents" in body else {"content": text}
     elif kind == "cut":
         del entries[max(2, len(entries) - first % 5) :]
     elif kind == "grow":
@@ -237,12 +244,10 @@ def _set_value(entry: Json, value: Any) -> None:
     blocks = [block for block in _find_blocks(entry) if block.get("type") == "tool_use"]
     for block in blocks:
         block["input"] = {"value": value}
-    parts = entry.get("parts")
-    for part in parts if isinstance(parts, list) else ():
-        if "functionCall" in part:
-            part["functionCall"]["args"] = {"value": value}
-            blocks.append(part)
-    if not calls and not blocks:
+    google = [part["functionCall"] for part in _find_blocks(entry) if isinstance(part.get("functionCall"), dict)]
+    for call in google:
+        call["args"] = {"value": value}
+    if not calls and not blocks and not google:
         entry["extra"] = {"value": value}
 
 
@@ -265,12 +270,12 @@ def _mark(entries: list[Any], kind: str, at: int) -> None:
 
 
 def _find_blocks(entry: Any) -> list[Json]:
-    content = entry.get("content") if isinstance(entry, dict) else None
+    content = entry.get("content", entry.get("parts")) if isinstance(entry, dict) else None
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 def _edit_fields(body: Json, kind: str, first: int, second: int) -> None:
-    tools = body.get("tools", body.get("functions", []))
+    tools = _find_tools(body)
     at, other = (first % len(tools), second % len(tools)) if tools else (0, 0)
     if kind == "model":
         body["model"] = f"m{first}"
@@ -298,13 +303,21 @@ def _edit_fields(body: Json, kind: str, first: int, second: int) -> None:
         body["system"][first % len(body["system"])] = {"type": "text", "text": f"You are {second}."}
     elif kind == "system" and "instructions" in body:
         body["instructions"] = f"You are {second}."
+    elif kind == "system" and "systemInstruction" in body:
+        body["systemInstruction"]["parts"][first % 2] = {"text": f"You are {second}."}
     elif kind == "parameter":
-        body["temperature"] = second / 10
+        body.get("generationConfig", body)["temperature"] = second / 10
+
+
+def _find_tools(body: Json) -> list[Any]:
+    """Return the functions of a body."""
+    tools: list[Any] = body["tools"] if "tools" in body else body.get("functions", [])
+    return tools[0]["functionDeclarations"] if tools and "functionDeclarations" in tools[0] else tools
 
 
 def _find_schema(tool: Json) -> Json:
     """Return the schema of a tool, however it is written."""
-    function = tool.get("functionDeclarations", [tool.get("function", tool)])[0]
+    function = tool.get("function", tool)
     names = ("parameters", "input_schema", "parametersJsonSchema")
     found: Json = next((function[name] for name in names if function.get(name)), function)
     return found

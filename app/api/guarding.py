@@ -100,6 +100,7 @@ def _begin(
         route.model,
         caller.name,
         "" if caller.team is None else caller.team.name,
+        caller.user or "",
         hashed,
         masking_scope,
         {name: headers[name.encode()].decode("latin-1") for name in names if name.encode() in headers},

@@ -247,8 +247,8 @@ class Format(Struct, frozen=True):
     cuts_failed_calls: bool = False
     """A stream that fails within a call ends without the end of its body: after that, clients of this format would run
     the half of a call."""
-    reply_stage: Callable[[ReplyMode], Stage] | None = None
-    """Makes the stage that the events of a reply pass before they are encoded."""
+    reply_stage: Callable[[ReplyInfo, ReplyMode], Stage | None] | None = None
+    """Makes the stage that the events of a reply pass before they are encoded; None if this reply passes none."""
     stream_type: bytes = EVENT_STREAM
     """The content type of a stream."""
     frame_end: bytes = FRAME_END
@@ -260,7 +260,7 @@ class Format(Struct, frozen=True):
 
     def make_stage(self, info: ReplyInfo, mode: ReplyMode) -> Stage | None:
         """Return what the events of a reply pass before they are encoded; None if they pass nothing."""
-        stage = None if self.reply_stage is None else self.reply_stage(mode)
+        stage = None if self.reply_stage is None else self.reply_stage(info, mode)
         if info.guarded is None:
             return stage
         guarded = info.guarded.make_stage(fails_refused=self.fails_refused)

@@ -27,7 +27,7 @@ from app.endpoints.body import CONTENT_FIELDS
 from app.errors import GuardUnavailable, InvalidInput, ParleyError, PolicyRefused, Unsupported
 from app.guards.detectors import Span
 from app.guards.guards import NOTICE, Guards, GuardSet
-from app.guards.masking import FindSpans, Refused, SpanRule, ValueMasker, find_masked, mask_conversation
+from app.guards.masking import FindSpans, Refused, SpanRule, ValueMasker, find_masked, mask_conversation, mask_quotes
 from app.guards.memory import PASSED, Passed, Rejected, Remembered, Replaced, make_key
 from app.guards.parts import Place, find_last_answer, list_parts, replace_texts, write_withheld
 from app.guards.placeholders import Placeholders
@@ -57,6 +57,8 @@ class RequestFacts(Struct, frozen=True):
     model: str
     key: str = ""
     team: str = ""
+    user: str = ""
+    """The end user of the key."""
     session: str = ""
     scope: str = ""
     """Callers with the same scope have the same placeholders, and share verdicts."""
@@ -87,6 +89,8 @@ class RequestGuard:
         self.placeholders = Placeholders(chosen.masking.key, facts.scope)
         self.verdicts: dict[str, str] = {}
         """What each guard has said of the request."""
+        self._words_of_files: dict[str, Mapping[tuple[str, str], str]] = {}
+        """The words of the values in the texts of files, by the URLs of these."""
         self._turn = 0
         self._asks = True
         """Services are asked."""
@@ -230,9 +234,7 @@ class RequestGuard:
             count = masker.counts.get(rule.name, 0)
             word = {"mask": "masked", "redact": "redacted", "reject": "found", "observe": "found"}[rule.action]
             self.verdicts.setdefault(rule.name, f"{word}:{count}" if count else "pass")
-            self._guards.observer.count_check(
-                rule.name, "request", "replace" if count and rule.action != "observe" else "pass"
-            )
+            self._guards.count_check(rule.name, "request", "replace" if count and rule.action != "observe" else "pass")
 
     def _withhold(
         self, given: Sequence[Message], masked: Sequence[Message], refused: Sequence[tuple[int, int, Refused]]
@@ -252,7 +254,7 @@ class RequestGuard:
     def _refuse(self, guard: str, reason: str, category: str | None) -> None:
         """Raises PolicyRefused."""
         self.verdicts[guard] = "reject"
-        self._guards.observer.count_check(guard, "request", "reject")
+        self._guards.count_check(guard, "request", "reject")
         log.info("request %s: the guard %s has refused it, category %s", self._facts.request_id, guard, category)
         raise PolicyRefused(guard, cut_reason(reason), category)
 
@@ -302,7 +304,7 @@ class RequestGuard:
         for item, file in files.items():
             if isinstance(file, FileText) and file.sections:
                 try:
-                    texts = await self.admit_texts([section.text for section in file.sections], "file")
+                    texts = await self.admit_texts([section.text for section in file.sections], "file", item.url)
                 except PolicyRefused as error:
                     if item.required:
                         raise
@@ -315,7 +317,13 @@ class RequestGuard:
                 out[item] = replace(file, sections=tuple(sections))
         return out
 
-    async def admit_texts(self, texts: Sequence[str], kind: str) -> list[str]:
+    def mask_quotes(self, request: Admitted) -> Admitted:
+        if not self._words_of_files:
+            return request
+        masked = mask_quotes(request.messages, self._make_masker({}), self._words_of_files)
+        return mark_admitted(replace(request, messages=tuple(masked)))
+
+    async def admit_texts(self, texts: Sequence[str], kind: str, url: str = "") -> list[str]:
         """Return texts that came with a request, as its model may have them. Raises ParleyError."""
         message = Message("user", tuple(map(Text, texts)), path=kind)
         request = ChatRequest(self._facts.model, (message,))
@@ -323,6 +331,8 @@ class RequestGuard:
         spans, _ = await self._analyze(messages)
         masker = self._make_masker(spans)
         done = await asyncio.to_thread(mask_conversation, messages, masker, self.placeholders, None)
+        if url and masker.words:
+            self._words_of_files[url] = masker.words
         self._report_masked(masker)
         masked = self._withhold(messages, done.messages, done.refused)
         judged = await self._judge(request, masked, sees_original=False)
@@ -443,7 +453,7 @@ class RequestGuard:
         group = one.part.group
         if group == "A" or (group == "B" and rule.refuses_results):
             self._refuse(rule.name, outcome.reason, outcome.category)
-        self._guards.observer.count_check(rule.name, "request", "withhold")
+        self._guards.count_check(rule.name, "request", "withhold")
         log.info(
             "request %s: the guard %s has refused %s, which is withheld", self._facts.request_id, rule.name, one.part.id
         )
@@ -465,7 +475,7 @@ class RequestGuard:
                 self._apply(rule, one, outcomes[one.place])
         if not new:
             if asked:
-                self._guards.observer.count_check(rule.name, "request", "remembered")
+                self._guards.count_check(rule.name, "request", "remembered")
             return outcomes, True
         groups = split_groups(new) if SERVICES[rule.api].asks_groups else [new]
         try:
@@ -515,6 +525,7 @@ class RequestGuard:
             facts.endpoint,
             facts.key,
             facts.team,
+            facts.user,
             self._turn,
             final,
             facts.headers,
@@ -532,11 +543,11 @@ class RequestGuard:
     def _note(self, rule: GuardRule, verdict: str) -> None:
         if self.verdicts.get(rule.name) not in ("failed", "withhold"):
             self.verdicts[rule.name] = verdict
-        self._guards.observer.count_check(rule.name, "request", verdict)
+        self._guards.count_check(rule.name, "request", verdict)
 
     def _fail(self, rule: GuardRule, phase: str, error: GuardError) -> None:
         """Raises GuardUnavailable, unless the operator has chosen to go on."""
-        self._guards.observer.count_check(rule.name, phase, "failed")
+        self._guards.count_check(rule.name, phase, "failed")
         self.verdicts[rule.name] = "failed"
         log.error("request %s: the guard %s gave no verdict: %s", self._facts.request_id, rule.name, error)
         if not rule.passes_on_failure and not rule.observes:
@@ -566,9 +577,9 @@ class RequestGuard:
         for rule in self.chosen.watching:
             try:
                 verdict = await self._ask(rule, self._make_question(_select(rule, parts), "reply"))
-                self._guards.observer.count_check(rule.name, "reply", type(verdict).__name__.lower())
+                self._guards.count_check(rule.name, "reply", type(verdict).__name__.lower())
             except GuardError as error:
-                self._guards.observer.count_check(rule.name, "reply", "failed")
+                self._guards.count_check(rule.name, "reply", "failed")
                 log.error("request %s: the guard %s gave no verdict: %s", self._facts.request_id, rule.name, error)
             except Exception:
                 log.exception("defect while a guard observed a reply")
@@ -583,7 +594,10 @@ class RequestGuard:
             if not shown:
                 continue
             if rule.sees_original:
-                shown = [replace(part, text=restore_text(part.text, self.placeholders)) for part in shown]
+                shown = [
+                    replace(part, text=restore_text(part.text, self.placeholders, in_json=part.kind == "arguments"))
+                    for part in shown
+                ]
             try:
                 verdict = (
                     self._find_locally(rule, shown)
@@ -594,11 +608,11 @@ class RequestGuard:
                 self._fail(rule, "reply", error)
                 continue
             if isinstance(verdict, Reject):
-                self._guards.observer.count_check(rule.name, "reply", "reject")
+                self._guards.count_check(rule.name, "reply", "reject")
                 log.info("request %s: the guard %s has refused the reply", self._facts.request_id, rule.name)
                 return JudgedReply(refused=(rule.name, cut_reason(verdict.reason), verdict.category))
             holdback = max(holdback, verdict.holdback)
-            self._guards.observer.count_check(rule.name, "reply", "replace" if isinstance(verdict, Replace) else "pass")
+            self._guards.count_check(rule.name, "reply", "replace" if isinstance(verdict, Replace) else "pass")
             if isinstance(verdict, Replace):
                 try:
                     texts |= self._take_replacements(rule, shown, verdict)
@@ -610,7 +624,14 @@ class RequestGuard:
         new = {part.id: check_replacement(part, verdict.texts[part.id]) for part in shown if part.id in verdict.texts}
         if rule.sees_original:
             masker = self._make_masker({})
-            new = {id_: masker.mask_known(text) for id_, text in new.items()}
+            masker.words.update(self.placeholders.words)
+            kinds = {part.id: part.kind for part in shown}
+            new = {
+                id_: masker.mask_arguments(text, of_model=True).text
+                if kinds[id_] == "arguments"
+                else masker.mask_known(text)
+                for id_, text in new.items()
+            }
         return new
 
     def _find_locally(self, rule: GuardRule, parts: Sequence[TextPart]) -> Verdict:

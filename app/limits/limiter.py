@@ -26,6 +26,8 @@ from app.limits.values import (
     make_gateway_rules,
     make_model_rules,
     make_user_rules,
+    name_any_caller,
+    name_caller_rule,
 )
 from app.limits.windows import (
     BUSY_SECONDS,
@@ -51,6 +53,8 @@ log = logging.getLogger("parley.limits")
 
 MAX_RULE_SETS = 10_000
 """How many pairs of a caller and a model have their rules at hand: there may be any number of callers with a JWT."""
+MAX_SPENDERS = 1000
+"""Of so many callers of an issuer of JWTs it is read at most what they have spent."""
 _MINUTE = int(WINDOW_SECONDS)
 _REQUESTS_HEADERS = (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests")
 _TOKENS_HEADERS = (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens")
@@ -353,6 +357,21 @@ class Limiter:
                 return None
         read = await self._read_store(rules) or self._memory.read(self._memory.find_windows(rules))
         return [(rule, count.current) for rule, count in read.counts]
+
+    async def find_spenders(self, rule: Rule, issuer: str, least: int) -> list[tuple[Rule, int]] | None:
+        """Return of which callers of an issuer of JWTs at least so much is spent of a limit that each of them has, as
+        `read_spent`. Without a state database it is not known which there are."""
+        if self._spending is None:
+            return []
+        beginning = f"key:{name_any_caller(issuer)}"
+        try:
+            found = await self._spending.find_spent(beginning, rule.kind, max(1, least), MAX_SPENDERS)
+        except SpendingUnavailable:
+            return None
+        names = (
+            (counter.removeprefix("key:").removesuffix(f":{rule.kind}"), spent) for counter, spent in found.items()
+        )
+        return [(name_caller_rule(rule, name), spent) for name, spent in names]
 
     async def _read_store(self, rules: Sequence[Rule]) -> Taken | None:
         """Return what several processes have used; None if the counters in memory count."""

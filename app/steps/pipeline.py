@@ -119,7 +119,9 @@ def _count_media(messages: Sequence[Message]) -> int:
     for message in messages:
         for part in message.parts:
             if type(part) is ToolResult:
-                count += sum([type(one) is Media for one in part.content])
+                for one in part.content:
+                    if type(one) is Media:
+                        count += 1
             elif type(part) is Media:
                 count += 1
     return count

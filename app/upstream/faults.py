@@ -360,16 +360,17 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     inner = source.get("innererror")
     inner_code = inner.get("code") if isinstance(inner, dict) else None
     words = " ".join(str(word) for word in (code, type_, inner_code, message) if word is not None)
+    named = http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code"))
     return _classify(
         words,
         message or "the model server gave no reason",
         status,
         retry_after_seconds,
         word=by_code(code),
-        code=http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code")),
+        code=named,
         type_=str(type_ or ""),
         detail=_find_detail(source),
-        google=read_google_error(source, message),
+        google=read_google_error(source, message, named if status is None or status < 400 else status),
     )
 
 

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from app.access.key_ring import hash_key
 
 from tests.guards.golden_runner import Json, Run, run_case
 
@@ -318,6 +319,42 @@ def test_the_text_of_a_file_is_masked_and_judged() -> None:
     assert "Mail [EMAIL_YGDF6NR7]" in whole
     assert "zebra" not in whole.replace("refused this: zebra", "")
     assert "ann@example.com" not in whole
+
+
+def test_what_an_answer_quotes_of_a_file_is_masked_when_it_comes_back() -> None:
+    body = ask_about_file("Mail ann@example.com", {"role": "user", "content": "x"})
+    body["messages"][1:] = [
+        {"role": "assistant", "content": "Of ann@example.com."},
+        {"role": "user", "content": "Go on"},
+    ]
+    body["messages"].insert(0, {"role": "assistant", "content": "I am ann@example.com."})
+    run = play(
+        {"pii": {"detectors": ["email"]}}, [body], [{"chunks": [{"content": "[EMAIL_YGDF6NR7]"}], "finish": "stop"}]
+    )
+    contents = [message["content"] for message in run.played.sent[0]["messages"]]
+    assert contents[0] == "I am ann@example.com.", "it stands before the file"
+    assert contents[2:] == ["Of [EMAIL_YGDF6NR7].", "Go on"]
+    assert b"ann@example.com" in run.clients[0].answer.body
+
+
+@pytest.mark.parametrize("api", ["litellm", "parley"])
+def test_a_service_is_told_the_end_user_of_a_key(api: str) -> None:
+    verdict = {"action": "NONE"} if api == "litellm" else {"verdict": "pass"}
+    keys = {"app": {"sha256": hash_key("app"), "users": "user"}}
+    given = {
+        "config": {"guards": {"house": {"url": "<webhook:house>", "api": api}}, "keys": keys},
+        "webhooks": {"house": {"answers": [], "default": verdict}},
+        "requests": [
+            {"path": CHAT, "headers": {"authorization": "Bearer app"}, "body": {"model": "m", **user("Hi"), **more}}
+            for more in ({"user": "ann"}, {})
+        ],
+        "upstream": [FINE, FINE],
+    }
+    calls = [call["body"] for call in run_case({"given": given}).played.asked["house"]]
+    if api == "litellm":
+        assert [call["request_data"]["user_api_key_end_user_id"] for call in calls] == ["ann", "ann", None, None]
+    else:
+        assert [call["user"] for call in calls] == ["ann", "ann", "", ""]
 
 
 def test_the_details_of_a_failure_do_not_pass_by_a_guard() -> None:

@@ -25,7 +25,7 @@ from app.formats.gemini.spelling import canonicalize, has_doubles, name_fields, 
 from app.formats.gemini.tools import GeminiToolConfig, choose_tools, parse_tools
 from app.formats.json_object import parse_object
 from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
-from app.formats.request_memory import CallerMemory
+from app.formats.request_memory import CallerMemory, recall
 from app.other_apis import SCHEMA_NAME
 from app.params import GenerateCfg, Int64, Number
 from app.validation.violations import json_path, to_violations
@@ -230,9 +230,12 @@ def _parse_request(
     body = canonicalize(given)
     _refuse_long_lists(body, limits)
     contents = body.get("contents")
-    conversation = parse_contents(contents, "contents") if isinstance(contents, list) else _refuse_contents(contents)
+    if isinstance(contents, list):
+        conversation = parse_contents(_list_given(given, "contents"), contents, "contents")
+    else:
+        conversation = _refuse_contents(contents)
     system, system_violations = _parse_system(body.get("systemInstruction"))
-    found = parse_tools(body.get("tools"))
+    found = recall(_list_given(given, "tools"), parse_tools, lambda: parse_tools(body.get("tools")))
     config, violations = _read_model(body.get("toolConfig"), GeminiToolConfig, "toolConfig")
     chosen = choose_tools(config, found.tools)
     generation, generation_violations = _read_model(
@@ -307,6 +310,12 @@ def _make_source(
         canonical={name: value for name, value in canonical.items() if name != "model"},
         knows_model=True,
     )
+
+
+def _list_given(given: dict[str, Any], name: str) -> list[Any]:
+    """Return a list as the caller has sent it, of which something may be known; empty if it is none."""
+    value = given.get(name)
+    return value if isinstance(value, list) else []
 
 
 def _refuse_long_lists(body: dict[str, Any], limits: RequestLimits) -> None:
