@@ -69,7 +69,7 @@ class ThoughtCalls:
         self._held: list[str] = []
         """The reasoning that is not passed on."""
         self._prose: list[str] = []
-        """What of it stands before the first call."""
+        """The part of it that stands before the first call."""
         self._calls: list[ToolCallDelta] = []
 
     @property
