@@ -9,9 +9,9 @@ import pytest
 from app.cli import main
 
 from tests.guards.golden_runner import write_blocks
-from tests.guards.test_every_path import write_gemini, write_response
+from tests.guards.model_replies import write_gemini, write_response
 from tests.in_process_gateway import ModelServer, streamed
-from tests.replay.test_replay import record
+from tests.replay.recorded_report import record
 from tests.restored_logging import restored_logging
 
 Json = dict[str, Any]

@@ -12,10 +12,10 @@ from app.cli import main
 from app.replay.report import ReportError, make_settings, read_report
 
 from tests.each_case import each_case
-from tests.in_process_gateway import HELLO, STOP, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, STOP, ModelServer, streamed
+from tests.replay.recorded_report import record
 from tests.restored_logging import restored_logging
 
-ADMIN = {"authorization": "Bearer of-the-admin"}
 CALL = (
     b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":'
     b'{"name":"f","arguments":"{\\"a\\":"}}]}}]}\n\n'
@@ -31,28 +31,6 @@ def keep_logging() -> Iterator[None]:
     """A gateway in this process configures the log."""
     with restored_logging():
         yield
-
-
-def make_settings_of(path: Path, **more: Any) -> dict[str, Any]:
-    return {
-        "upstreams": {"local": {"base_url": "http://model.test/v1", "api_key": "key-of-the-upstream"}},
-        "models": {"m": {"upstreams": ["local"], "aliases": ["mm"]}},
-        "server": {"admin_key": "of-the-admin"},
-        "request_log": {"keep": "all", "url": f"sqlite:///{path}/requests.db"},
-        **more,
-    }
-
-
-def record(path: Path, server: ModelServer, url: str, body: Any, **settings: Any) -> Path:
-    """Ask a gateway, and return the file of the report."""
-    with Running(make_settings_of(path, **settings), server) as gateway:
-        gateway.post(url, body, {"user-agent": "tests"})
-        listed = gateway.get("/v1/requests", ADMIN).json["data"]
-        answer = gateway.get(f"/v1/requests/{listed[0]['id']}/export", ADMIN)
-    assert answer.status == 200, answer.body
-    file = path / "report.json"
-    file.write_bytes(answer.body)
-    return file
 
 
 @each_case(
