@@ -154,10 +154,17 @@ FORMS: dict[str, Callable[[Json], bytes]] = {
 """How a body may be written; not all of them are valid."""
 
 
+_METHODS = {"count_tokens": "countTokens", "stream": "streamGenerateContent?alt=sse"}
+"""Of the Gemini API, by the ends of paths."""
+
+
+def _find_endpoint(path: str) -> str:
+    return path if path in WRITERS else path.rpartition("/")[0]
+
+
 def write_body(path: str, rounds: int, functions: int, seed: int = 0) -> Json:
-    """Return a body for an endpoint, or for the one that counts the tokens of its bodies."""
-    writer = WRITERS[path.removesuffix("/count_tokens").removesuffix("/input_tokens")]
-    written = writer(make_conversation(rounds, functions, seed), "m")
+    """Return a body for an endpoint, for its streams, or for the one that counts the tokens of its bodies."""
+    written = WRITERS[_find_endpoint(path)](make_conversation(rounds, functions, seed), "m")
     body = json.loads(written)
     find_entries(body).insert(0, copy.deepcopy(FILL_CONTENT if "contents" in body else FILL))
     assert isinstance(body, dict)
@@ -166,14 +173,16 @@ def write_body(path: str, rounds: int, functions: int, seed: int = 0) -> Json:
 
 def set_model(body: Json, path: str, model: str) -> None:
     """Name the model, where that is in the body."""
-    if path.removesuffix("/count_tokens") != GEMINI:
+    if _find_endpoint(path) != GEMINI:
         body["model"] = model
 
 
 def make_path(path: str, model: str) -> str:
     """Return where a body is sent."""
-    start = path.removesuffix("/count_tokens")
-    return f"{start}/{model}:countTokens" if path != start and start == GEMINI else find_path(path, model)
+    method = _METHODS.get(path.rpartition("/")[2])
+    if _find_endpoint(path) != GEMINI or method is None:
+        return find_path(path, model)
+    return f"{GEMINI}/{model}:{method}"
 
 
 def name_beginning(body: Json, name: str) -> None:

@@ -244,9 +244,9 @@ class Format(Struct, frozen=True):
     """The changes that the framework of this format makes to a conversation."""
     tells_approval: bool = True
     """A reply in this format can say that a call waits for approval."""
-    cuts_failed_calls: bool = False
-    """A stream that fails within a call ends without the end of its body: after that, clients of this format would run
-    the half of a call."""
+    cuts_failed: Literal["never", "calls", "streams"] = "never"
+    """Which streams that fail end without the end of their body, behind the error: all `streams`, because the clients
+    skip the error, or those that fail within `calls`, the half of which the clients would run."""
     reply_stage: Callable[[ReplyInfo, ReplyMode], Stage | None] | None = None
     """Makes the stage that the events of a reply pass before they are encoded; None if this reply passes none."""
     stream_type: bytes = EVENT_STREAM

@@ -20,7 +20,7 @@ from app.chat.admitted import Admitted, mark_admitted
 from app.chat.attachments import Attachment, FileText, Unreadable
 from app.chat.events import Fault
 from app.chat.known_conversation import KnownConversation, find_end
-from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import ChatRequest, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Reply
 from app.endpoints.body import CONTENT_FIELDS
@@ -28,8 +28,8 @@ from app.errors import GuardUnavailable, InvalidInput, ParleyError, PolicyRefuse
 from app.guards.detectors import Span
 from app.guards.guards import NOTICE, Guards, GuardSet
 from app.guards.masking import FindSpans, Refused, SpanRule, ValueMasker, find_masked, mask_conversation, mask_quotes
-from app.guards.memory import PASSED, Passed, Rejected, Remembered, Replaced, make_key
-from app.guards.parts import Place, find_last_answer, list_parts, replace_texts, write_withheld
+from app.guards.memory import PASSED, SUSPECTED, Passed, Rejected, Remembered, Replaced, Suspected, make_key
+from app.guards.parts import Place, find_last_answer, find_question, list_parts, replace_texts, write_withheld
 from app.guards.placeholders import Placeholders
 from app.guards.restoring import RestoringStage, restore_text
 from app.guards.rules import GuardRule
@@ -240,16 +240,26 @@ class RequestGuard:
         self, given: Sequence[Message], masked: Sequence[Message], refused: Sequence[tuple[int, int, Refused]]
     ) -> Sequence[Message]:
         """Refuse the request for a new text with a value that is refused; withhold others. Raises PolicyRefused."""
-        last_answer, out = find_last_answer(given), list(masked)
+        last_answer, question, out = find_last_answer(given), find_question(given), list(masked)
         for number, index, why in refused:
-            message = out[number]
-            is_result = message.parts[index].kind == "tool_result"
+            message, part = out[number], given[number].parts[index]
             rule = next(rule for rule in self.chosen.rules if rule.name == why.guard)
-            if number > last_answer and (not is_result or rule.refuses_results):
+            is_new = number > last_answer and (part.kind != "tool_result" or rule.refuses_results)
+            if is_new and isinstance(part, Text) and message.role == "user":
+                is_new = not self._was_refused(rule, message.role, part.text) or number >= question
+            if is_new:
                 self._refuse(why.guard, why.reason, why.kind.lower())
             out[number] = _withhold_part(message, index, why)
             self.verdicts[why.guard] = "withhold"
         return out
+
+    def _was_refused(self, rule: GuardRule, role: Role, text: str) -> bool:
+        """Whether a guard with detectors has refused a text of an earlier request. It has refused it now."""
+        memory = self._guards.memory
+        key = make_key(self._guards.digest(rule), self._facts.scope, TextPart("", role, "text", text))
+        refused = memory.get(key) is not None
+        memory.put(key, Rejected(""), rule.remember_seconds)
+        return refused
 
     def _refuse(self, guard: str, reason: str, category: str | None) -> None:
         """Raises PolicyRefused."""
@@ -428,6 +438,7 @@ class RequestGuard:
             _Asked(place, part, make_key(digest, self._facts.scope, part))
             for place, part in list_parts(rest, start, last_answer, rule)
         ]
+        asked = self._move_refused(asked, find_question(messages))
         outcomes, complete = await self._find_outcomes(rule, asked)
         new: dict[Place, str] = {}
         for one in asked:
@@ -443,6 +454,20 @@ class RequestGuard:
             if end > start:
                 known.keep(what, messages[:end], (judged[:end], until))  # clients change the last ones
         return judged if new or before else messages
+
+    def _move_refused(self, asked: Sequence[_Asked], question: int) -> list[_Asked]:
+        """Return the parts, of which texts that were refused in an earlier request, and that are not the newest text of
+        the user, count as older ones: a client may have no answer to put behind a request that was refused."""
+        memory = self._guards.memory
+        return [
+            replace(one, part=replace(one.part, group="C"))
+            if one.part.group == "A"
+            and one.part.role == "user"
+            and one.place.message < question
+            and isinstance(memory.get(one.key), Rejected | Suspected)
+            else one
+            for one in asked
+        ]
 
     def _apply(self, rule: GuardRule, one: _Asked, outcome: Remembered) -> str | None:
         """Return the new text of a part; None if it stays. Raises PolicyRefused."""
@@ -464,20 +489,24 @@ class RequestGuard:
         memory = self._guards.memory
         outcomes: dict[Place, Remembered] = {}
         new: list[_Asked] = []
+        alone: list[_Asked] = []
         for one in asked:
             remembered = memory.get(one.key)
-            if remembered is not None:
+            if isinstance(remembered, Suspected) and one.part.group == "C":
+                alone.append(one)
+            elif remembered is not None and not isinstance(remembered, Suspected):
                 outcomes[one.place] = remembered
             elif one.part.text.strip():
                 new.append(one)
         for one in asked:  # refused again without a question
             if isinstance(outcomes.get(one.place), Rejected):
                 self._apply(rule, one, outcomes[one.place])
-        if not new:
+        if not new and not alone:
             if asked:
                 self._guards.count_check(rule.name, "request", "remembered")
             return outcomes, True
-        groups = split_groups(new) if SERVICES[rule.api].asks_groups else [new]
+        groups = split_groups(new) if SERVICES[rule.api].asks_groups or not new else [new]
+        groups += [[one] for one in alone] if len(alone) <= MAX_SINGLE_QUESTIONS else [alone]
         try:
             for found in await gather_verdicts([self._ask_group(rule, group) for group in groups]):
                 outcomes |= found
@@ -494,6 +523,8 @@ class RequestGuard:
             apart = split_groups(group)
             if len(apart) == 1:
                 if group[0].part.group == "A":
+                    for one in group:
+                        self._guards.memory.put(one.key, SUSPECTED, rule.remember_seconds)
                     self._refuse(rule.name, verdict.reason, verdict.category)
                 apart = [[one] for one in group] if len(group) <= MAX_SINGLE_QUESTIONS else []
             if apart:

@@ -19,7 +19,7 @@ from app.errors import find_code
 from app.upstream.google_errors import GoogleError, read_google_error
 from app.upstream.long_prompts import is_long_prompt
 from app.upstream.reply.chunk import is_too_deep
-from app.upstream.token_limits import find_output_limit
+from app.upstream.token_limits import find_excess, find_output_limit
 
 MAX_RETRY_AFTER = 120.0
 """The limit of a server's `Retry-After`, in seconds. A longer wait is cut to it."""
@@ -535,6 +535,9 @@ def _classify(
     kind = found or by_status(status, code, type_)
     if kind == "permission" and google is None and "quota" in words.lower():
         kind = "insufficient_quota"
+    if kind == "context_length_exceeded" and detail is None:
+        excess = find_excess(message[:MAX_WORDS])
+        detail = None if excess is None else excess.to_detail()
     fault = Fault(kind, _clean(message), find_code(kind).retryable, status, wait, detail)
     if status in (400, 404) and _REFUSED_REASONING.search(words[:MAX_WORDS]):
         return replace(fault, cause=_REASONING_REFUSED)

@@ -25,14 +25,15 @@ from tests.session_edits import EDITS, FORMS, Edit, Json, edit, make_path, name_
 from tests.upstream.messages.replies import start, stop, text, write_stream
 from tests.upstream.responses.reader import write_stream as write_events
 
-PATHS = (*WRITERS, "/v1/messages/count_tokens", "/v1/responses/input_tokens", f"{GEMINI}/count_tokens")
+STREAMED = f"{GEMINI}/stream"
+PATHS = (*WRITERS, "/v1/messages/count_tokens", "/v1/responses/input_tokens", f"{GEMINI}/count_tokens", STREAMED)
 MEMORY_BYTES = 64 * 1024 * 1024
 UPSTREAMS: Json = {
     "chat": {"base_url": "http://chat.test/v1"},
     "other": {"base_url": "http://other.test/v1", "kind": "deepseek"},
     "messages": {"base_url": "http://messages.test/v1", "api": "messages", "kind": "anthropic"},
     "responses": {"base_url": "http://responses.test/v1", "api": "responses", "kind": "openai"},
-    "gemini": {"base_url": "http://gemini.test/v1beta", "api": "gemini", "kind": "gemini"},
+    "gemini": {"base_url": "http://gemini.test/v1beta", "api": "gemini"},
 }
 MODELS: list[Json] = [
     {"upstreams": ["chat"]},
@@ -132,7 +133,7 @@ def _read_body(answered: Answer) -> Any:
             return {name: keep(each) for name, each in value.items() if name not in CHANGING_FIELDS}
         return value
 
-    return keep(answered.json)
+    return keep(answered.frames if answered.body.startswith(b"data: ") else answered.json)
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +152,7 @@ PAIRS = count()
 
 @pytest.mark.parametrize("path", PATHS)
 @given(model=st.integers(0, len(MODELS) - 1), form=FORM, steps=STEPS, without_memory=st.booleans())
-@settings(max_examples=1300 if LONG else 20, deadline=None)
+@settings(max_examples=700 if LONG else 20, deadline=None)
 def test_a_continued_session_is_sent_and_answered_as_by_a_fresh_gateway(
     gateways: tuple[Observed, Observed],
     path: str,

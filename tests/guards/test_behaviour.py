@@ -98,6 +98,50 @@ def test_what_was_refused_is_not_asked_again_and_does_not_block_the_session() ->
     ]
 
 
+@pytest.mark.parametrize("guard", ["detectors", "names", "no names", "litellm"])
+def test_a_session_goes_on_behind_a_refusal_for_which_its_client_keeps_no_answer(guard: str) -> None:
+    texts = ["Where you are: /tmp", "A zebra runs"]
+    row: Json = {"phases": ["request"]}
+    refused: Json = REJECT
+    if guard == "detectors":
+        row = {"detectors": ["word"], "action": "reject"}
+    elif guard == "names":
+        refused = {**REJECT, "parts": ["messages[1].content[0]"]}
+    elif guard == "litellm":
+        row["api"], refused = "litellm", {"action": "BLOCKED", "blocked_reason": "zebra"}
+    passed: Json = {"action": "NONE"} if guard == "litellm" else {"verdict": "pass"}
+    run = play(
+        {"house": row},
+        [user(*texts), user(*texts, "Then a horse"), user(*texts, "Then a horse", "A zebra runs")],
+        [FINE],
+        [{"if": "zebra", "body": refused}],
+        passed,
+        masking={"patterns": {"word": "zebra"}},
+    )
+    assert [client.answer.status for client in run.clients] == [400, 200, 400]
+    reason = "it has a value of the kind WORD" if guard == "detectors" else "zebra"
+    assert sent_texts(run) == ["Where you are: /tmp", f"[withheld by policy house: {reason}]", "Then a horse"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_error_of_a_refused_reply_names_the_policy_and_no_server(stream: bool) -> None:
+    given = {
+        "config": {"guards": {"house": {"url": "<webhook:house>", "phases": ["reply"]}}},
+        "webhooks": {"house": {"answers": [], "default": {**REJECT, "category": "animals"}}},
+        "requests": [{"path": "/v1/responses", "body": {"model": "m", "input": "Hi", "stream": stream}}],
+        "upstream": [FINE],
+    }
+    answer = run_case({"given": given}).clients[0].answer
+    error = answer.frames[-1]["response"]["error"] if answer.status == 200 else answer.json["error"]
+    assert error["policy"] == {"guard": "house", "reason": "zebra", "category": "animals"}
+    assert "upstream" not in error
+    assert (error["code"], error["retryable"]) == (
+        "invalid_prompt" if answer.status == 200 else "content_filter",
+        False,
+    )
+    assert answer.status == (200 if stream else 400)
+
+
 def test_nothing_is_remembered_if_the_operator_wants_the_whole_conversation() -> None:
     rows = {"house": {"phases": ["request"], "context": "all"}}
     refused = [{"if": "zebra", "body": REJECT}]

@@ -67,9 +67,9 @@ class Servers(HttpxUpstream):
     def _write(self, path: str, sent: str) -> list[bytes]:
         text = self._make_text(sent)
         if path.endswith("/responses"):
-            return _write_response(self._cut(text))
+            return write_response(self._cut(text))
         if ":" in path:
-            return _write_gemini(self._cut(self._make_text(sent)), self._cut(text))
+            return write_gemini(self._cut(self._make_text(sent)), self._cut(text))
         wants_call = self.calls and '"tool_call_id"' not in sent and '"tools"' in sent
         if path.endswith("/messages"):
             thinking: Json = {"type": "thinking", "thinking": self._make_text(sent), "signature": "c2ln"}
@@ -98,7 +98,7 @@ class Servers(HttpxUpstream):
         return [text[place : place + size] for place in range(0, len(text), size)] or [""]
 
 
-def _write_response(parts: list[str]) -> list[bytes]:
+def write_response(parts: list[str]) -> list[bytes]:
     item: Json = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
     part: Json = {"type": "output_text", "text": "", "annotations": []}
     whole = {**item, "status": "completed", "content": [{**part, "text": "".join(parts)}]}
@@ -117,7 +117,7 @@ def _write_response(parts: list[str]) -> list[bytes]:
     return [f"event: {event['type']}\n".encode() + b"data: %b\n\n" % json.dumps(event).encode() for event in events]
 
 
-def _write_gemini(thoughts: list[str], texts: list[str]) -> list[bytes]:
+def write_gemini(thoughts: list[str], texts: list[str]) -> list[bytes]:
     parts: list[Json] = [{"text": text, "thought": True} for text in thoughts] + [{"text": text} for text in texts]
     contents: list[Json] = [{"content": {"role": "model", "parts": [part]}, "index": 0} for part in parts]
     chunks: list[Json] = [{"candidates": [content]} for content in contents]

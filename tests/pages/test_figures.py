@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bench.hostile_schemas import list_cases
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {ROOT / "docs/reference/api.md"})
@@ -64,6 +65,19 @@ def test_the_first_page_has_the_figures_of_the_faults() -> None:
     row = next(line for line in readme.split("\n") if line.startswith("| All ["))
     assert [f"{right} right" for right, _ in counts] == [cell.strip() for cell in row.split("|")[2:-1]]
     assert f"{counts[0][1]} faults" in row
+
+
+def test_the_number_of_hostile_schemas_is_that_of_the_program() -> None:
+    page = (ROOT / "docs/guides/structured-output.md").read_text("utf-8")
+    assert re.findall(r"(\d+) hostile schemas", page) == [str(len([*list_cases()]))]
+
+
+def test_the_examples_are_as_many_as_their_page_says() -> None:
+    page = (ROOT / "examples/README.md").read_text("utf-8")
+    tables = [part.split("\n\n")[0] for part in page.split("| Language | Program |")[1:]]
+    words = re.findall(r"in (\w+) versions", page)
+    numbers = {"five": 5, "eleven": 11}
+    assert [numbers[word] for word in words] == [table.count("\n| ") for table in tables]
 
 
 def _compare(pattern: str, expected: list[object]) -> None:

@@ -16,7 +16,7 @@ from app.chat.messages import ChatRequest, Message, RequestPaths, Source, Text, 
 from app.errors import InvalidInput, ParleyError, Violation
 from app.formats.base import Format, Options, ReplyMode
 from app.formats.body import CacheChoice, CacheControl, ParsedRequest, RejectedRequest, ReplySettings
-from app.formats.gemini import GEMINI, GEMINI_ARRAY
+from app.formats.gemini import GEMINI, GEMINI_ARRAY, GEMINI_CUT
 from app.formats.gemini.json_schema import read_schema
 from app.formats.gemini.parse import ParsedContents, parse_contents
 from app.formats.gemini.passed import make_passed_request
@@ -144,16 +144,20 @@ _CACHED = (
 
 
 class GenerateTarget(Struct, frozen=True):
-    """What the path of a request says."""
+    """What the path of a request says, and its client."""
 
     model: str
     stream: bool = False
     array: bool = False
     """A stream is a JSON array instead of server-sent events."""
+    skips_errors: bool = False
+    """The client skips an error in a stream of events."""
 
     @property
     def reply_format(self) -> Format:
-        return GEMINI_ARRAY if self.array else GEMINI
+        if self.array:
+            return GEMINI_ARRAY
+        return GEMINI_CUT if self.skips_errors else GEMINI
 
 
 def parse_generate_body(

@@ -275,7 +275,7 @@ class _ToolParser:
 
     def _add_namespace(self, tool: dict[str, Any], path: str) -> None:
         name = self._read_name(tool, path)
-        members = tool.get("tools")
+        members = [] if tool.get("tools") is None else tool["tools"]  # Codex's `multi_agent_v1` (coder/aibridge#285)
         if name is None:
             return
         if not isinstance(members, list):
