@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from app.chat.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import Tool
-from app.chat.template_tokens import THOUGHT_CLOSERS, THOUGHT_INTERRUPTS
+from app.chat.template_tokens import ANSWER_TAGS, THOUGHT_CLOSERS, THOUGHT_INTERRUPTS
 from app.steps.partial_tag import partial_tag_length
 from app.steps.tool_parsers.family import Grammar
 from app.steps.tool_parsers.parser import ParseState
@@ -50,7 +50,7 @@ class ThoughtEnd:
     def flush(self, out: list[str]) -> None:
         """End the reasoning, or interrupt it."""
         text, self.held = self.held, ""
-        if are_ends(text):
+        if are_ends(text) and ANSWER_TAGS[1] not in text:
             self._warnings.add(LEFT_OUT)
         elif text:
             out.append(text)
