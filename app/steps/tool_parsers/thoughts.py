@@ -69,7 +69,7 @@ class ThoughtCalls:
         self._held: list[str] = []
         """The reasoning that is not passed on."""
         self._prose: list[str] = []
-        """The part of it that stands before the first call."""
+        """Which part of it stands before the first call."""
         self._calls: list[ToolCallDelta] = []
 
     @property
@@ -77,7 +77,7 @@ class ThoughtCalls:
         return bool(self._held)
 
     def feed(self, text: str, out: list[Event]) -> None:
-        if self._is_off or self._state.is_prose(text):
+        if self._is_off or (not self._held and self._state.is_prose(text)):
             out.append(ReasoningDelta(text))
             return
         self.watches = True
