@@ -74,8 +74,11 @@ _CALL_OPENINGS = (
     *("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜DSML｜tool_calls>", "<｜DSML｜function_calls>"),
 )
 """What a server leaves of a call that it has parsed (vllm-project/vllm#51701)."""
+ANSWER_TAGS = ("<answer>", "</answer>")
+"""Around the answer of Hunyuan: a parser that has eaten the first leaves the other (vllm-project/vllm#58127)."""
 TEXT_ENDS = (
     *_CALL_OPENINGS,
+    ANSWER_TAGS[1],
     *("<|END_RESPONSE|>", "<|END_TEXT|>"),
     *(token for token in TURN_ENDS if token not in ("</s>", "[e~[", "<|call|>", K3_END)),
     *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS[:3] for end in (K3_END, "")),

@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tests.faults.known_replies import APIS, DONE, REPLIES, ApiName, Frame, Json, KnownReply, chunk, event, write_frames
 from tests.faults.known_replies import cut as cut_text
@@ -646,17 +646,17 @@ def as_tags(opening: str, closing: str, *, field: bool) -> Change:
     return with_reasoning(apply)
 
 
-def behind_reasoning(token: str) -> Change:
-    """This stands at the end of the reasoning, wherever that is told."""
-    reasoning = REPLIES["text"].reasoning
-    ends = (reasoning, cut_text(reasoning)[-1])
+def behind(field: Literal["reasoning", "text"], token: str) -> Change:
+    """This stands at the end of the reasoning or of the text, wherever that is told."""
+    texts = [getattr(reply, field) for reply in REPLIES.values() if getattr(reply, field)]
+    ends = {end for text in texts for end in (text, cut_text(text)[-1])}
 
     def add(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: add(item) for key, item in value.items()}
         if isinstance(value, list):
             return list(map(add, value))
-        return value + token if value in ends else value
+        return value + token if isinstance(value, str) and value in ends else value
 
     return with_reasoning(lambda frames: [Frame(frame.name, add(frame.data)) for frame in frames])
 

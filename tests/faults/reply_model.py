@@ -22,7 +22,7 @@ from tests.faults.reply_changes import (
     arguments,
     arguments_named,
     as_tags,
-    behind_reasoning,
+    behind,
     call_in_reasoning,
     calls_only,
     change_objects,
@@ -477,6 +477,20 @@ REPLY_FAULTS: tuple[ReplyFault, ...] = (
         {"chat_completions": calls_only(delta_field("tool_calls", flat_function))},
     ),
     ReplyFault("names", "function_call", {"chat_completions": one_call_only}),
+    # text
+    *(
+        ReplyFault(
+            "text",
+            f"{name} behind it",
+            each(lambda api, token=token: behind("text", token)),  # type: ignore[misc]
+            EXACT,
+            source=source,
+        )
+        for name, token, source in (
+            ("the end of an answer", "\n</answer>", "vllm-project/vllm#58127"),
+            ("an end of the turn", "<|im_end|>\n", "derived"),
+        )
+    ),
     # reasoning
     *(
         ReplyFault(
@@ -504,7 +518,7 @@ REPLY_FAULTS: tuple[ReplyFault, ...] = (
         ReplyFault(
             "reasoning",
             f"{name} behind it",
-            each(lambda api, token=token: behind_reasoning(token)),  # type: ignore[misc]
+            each(lambda api, token=token: behind("reasoning", token)),  # type: ignore[misc]
             EXACT,
             source=source,
         )

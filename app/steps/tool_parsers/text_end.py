@@ -6,12 +6,13 @@ A token in the middle of a text is text, and one behind a space too: a text can 
 import re
 
 from app.chat.events import Event, TextDelta
-from app.chat.template_tokens import CALL_CLOSERS, TEXT_ENDS, TEXT_STARTS
+from app.chat.template_tokens import ANSWER_TAGS, CALL_CLOSERS, TEXT_ENDS, TEXT_STARTS
 from app.steps.tool_parsers.warnings import Warnings
 
 _ENDS = "|".join(map(re.escape, sorted(TEXT_ENDS, key=len, reverse=True)))
 _find_ends = re.compile(rf"(?:(?:{_ENDS})\s*)+").finditer
 _ends_with_closer = re.compile(rf"(?:{'|'.join(map(re.escape, CALL_CLOSERS))})\s*\Z").search
+_may_open_answer = re.compile(rf"{ANSWER_TAGS[0]}|<a(?:n(?:s(?:w(?:er?)?)?)?)?\Z").search
 _ends_with_special = re.compile(r"(?:<\|[^<>|\s]{1,40}\|>|｜[^<>\n]{0,40}>)\s*\Z").search
 """Such a closer ends no prose, even of a reply that may have no calls (sgl-project/sglang#39583)."""
 _PARTS = frozenset(token[:size] for token in (*TEXT_ENDS, *CALL_CLOSERS) for size in range(1, len(token)))
@@ -36,6 +37,8 @@ class TextEnd:
         self._begun = False
         self._last = ""
         """The last characters that were passed on."""
+        self._has_answer_tag = False
+        """The text has the opening tag of an answer, and so may end with the closing one."""
         self._ends_with_closer = False
         """What was passed on ends with a marker that closes calls."""
 
@@ -74,7 +77,7 @@ class TextEnd:
         if not text:
             return
         self._begun = True
-        if are_ends(text) and self._last[-1:] != " ":
+        if are_ends(text) and self._last[-1:] != " " and not (self._has_answer_tag and ANSWER_TAGS[1] in text):
             self._warnings.add(LEFT_OUT)
         else:
             self._pass(text, out)
@@ -82,7 +85,9 @@ class TextEnd:
 
     def _pass(self, text: str, out: list[Event]) -> None:
         if text:
-            self._last = (self._last + text)[-LONGEST_END:]
+            whole = self._last + text
+            self._has_answer_tag = self._has_answer_tag or _may_open_answer(whole) is not None
+            self._last = whole[-LONGEST_END:]
             self._ends_with_closer = _ends_with_closer(self._last) is not None
             out.append(TextDelta(text))
 

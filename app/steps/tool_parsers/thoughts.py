@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from app.chat.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import Tool
-from app.chat.template_tokens import THOUGHT_CLOSERS, THOUGHT_INTERRUPTS
+from app.chat.template_tokens import ANSWER_TAGS, THOUGHT_CLOSERS, THOUGHT_INTERRUPTS
 from app.steps.partial_tag import partial_tag_length
 from app.steps.tool_parsers.family import Grammar
 from app.steps.tool_parsers.parser import ParseState
@@ -50,7 +50,7 @@ class ThoughtEnd:
     def flush(self, out: list[str]) -> None:
         """End the reasoning, or interrupt it."""
         text, self.held = self.held, ""
-        if are_ends(text):
+        if are_ends(text) and ANSWER_TAGS[1] not in text:
             self._warnings.add(LEFT_OUT)
         elif text:
             out.append(text)
@@ -60,9 +60,9 @@ class ThoughtCalls:
     """Finds the calls with which a reply ends that is nothing but reasoning (waybarrios/vllm-mlx#98)."""
 
     def __init__(self, reply_id: str, tools: Sequence[Tool], grammar: Grammar) -> None:
-        self._state = ParseState(reply_id, tools, strict=True)
-        self._steps = grammar(self._state)
-        next(self._steps)
+        self._reply_id, self._tools, self._grammar = reply_id, tools, grammar
+        self._state: ParseState | None = None
+        """None until there is something to look at."""
         self._is_off = not tools
         self.watches = False
         """A call may begin, depending on what stands before it."""
@@ -77,17 +77,22 @@ class ThoughtCalls:
         return bool(self._held)
 
     def feed(self, text: str, out: list[Event]) -> None:
-        if self._is_off or (not self._held and self._state.is_prose(text)):
+        state = self._state
+        if self._is_off or (state is not None and not self._held and state.is_prose(text)):
             out.append(ReasoningDelta(text))
             return
+        if state is None:
+            state = self._state = ParseState(self._reply_id, self._tools, strict=True)
+            self._steps = self._grammar(state)
+            next(self._steps)
         self.watches = True
         self._held.append(text)
-        self._state.add_text(text)
-        self._read(out)
+        state.add_text(text)
+        self._read(state, out)
 
-    def _read(self, out: list[Event]) -> None:
+    def _read(self, state: ParseState, out: list[Event]) -> None:
         next(self._steps)
-        found, self._state.out = self._state.out, []
+        found, state.out = state.out, []
         for event in found:
             if type(event) is ToolCallDelta:
                 self._calls.append(event)
@@ -96,7 +101,7 @@ class ThoughtCalls:
             elif type(event) is ReasoningDelta or (type(event) is TextDelta and not event.text.isspace()):
                 self.end(out)  # the reasoning goes on behind the call
                 return
-        if self._state.idle and not self._calls:
+        if state.idle and not self._calls:
             self._release(out)
 
     def _release(self, out: list[Event]) -> None:
@@ -112,14 +117,15 @@ class ThoughtCalls:
 
     def close(self, out: list[Event]) -> int:
         """End a whole reply that had nothing but reasoning; return how many calls it ends with."""
-        if self._held and not self._is_off:
-            self._state.ended = self._state.is_whole = True
-            self._read(out)
-        if self._is_off or not self._calls:
+        state = self._state
+        if state is not None and self._held and not self._is_off:
+            state.ended = state.is_whole = True
+            self._read(state, out)
+        if state is None or self._is_off or not self._calls:
             self.end(out)
             return 0
         if prose := "".join(self._prose):
             out.append(ReasoningDelta(prose))
         out += self._calls
         self._held.clear()
-        return self._state.calls
+        return state.calls

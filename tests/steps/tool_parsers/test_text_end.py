@@ -18,6 +18,14 @@ CASES: list[tuple[str, list[tuple[str, ...]]]] = [
     ("<s>10</s>", [("C", "<s>10</s>")]),
     ("a < b", [("C", "a < b")]),
     ("I look.<|function_call|>", [("C", "I look.")]),
+    ("Hello there.\n</answer>", [("C", "Hello there.\n")]),
+    ("<answer>Hello</answer>", [("C", "<answer>Hello</answer>")]),
+    (
+        "So: <answer>\nHello there, and so on, for more than sixty characters.\n</answer>\n",
+        [("C", "So: <answer>\nHello there, and so on, for more than sixty characters.\n</answer>\n")],
+    ),
+    ("It ends with </answer>", [("C", "It ends with </answer>")]),
+    ("</answer> ends it.", [("C", "</answer> ends it.")]),
     ("Calls begin with <|tool_call>", [("C", "Calls begin with <|tool_call>")]),
 ]
 

@@ -79,6 +79,7 @@ ENDS: list[tuple[str, str]] = [
     ("It ends with <|im_end|>", "It ends with "),
     ("<|im_end|> ends it.", "<|im_end|> ends it."),
     ("So <|im_", "So <|im_"),
+    ("<answer>Four</answer>", "<answer>Four</answer>"),
 ]
 
 
