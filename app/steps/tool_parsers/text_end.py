@@ -15,7 +15,7 @@ _find_ends = re.compile(rf"(?:(?:{_ENDS})\s*)+").finditer
 _ends_with_closer = re.compile(rf"(?:{'|'.join(map(re.escape, CALL_CLOSERS))})\s*\Z").search
 _PARTS = frozenset(token[:size] for token in (*TEXT_ENDS, *CALL_CLOSERS) for size in range(1, len(token)))
 _MOST_OPENINGS = 3
-"""So many `<` has a token at most."""
+"""So many `<` and `[` has a token at most, with which it or a part of it begins."""
 _LONGEST = 60
 """A closing marker and some white space are shorter."""
 _THOUGHT_ENDS = (*THOUGHT_CLOSERS, *THOUGHT_INTERRUPTS)
@@ -106,7 +106,7 @@ def _find_part(text: str) -> int:
     """Return how many characters at the end may be the beginning of a token."""
     place, longest = len(text), 0
     for _ in range(_MOST_OPENINGS):
-        place = text.rfind("<", 0, place)
+        place = max(text.rfind("<", 0, place), text.rfind("[", 0, place))
         if place < 0:
             break
         if text[place:] in _PARTS:
