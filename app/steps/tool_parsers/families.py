@@ -5,6 +5,8 @@ vLLM's parsers are in vllm/tool_parsers, SGLang's in sglang/srt/function_call.
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from app.chat.template_tokens import (
     DSML_BARS,
     GCML_CLOSERS,
@@ -27,6 +29,7 @@ from app.steps.tool_parsers.xml_calls import XmlSyntax
 OBJECTS = ObjectCalls()
 QWEN = XmlSyntax("<function=", "</function>", "<parameter=", "</parameter>")
 INVOKE = XmlSyntax('<invoke name="', "</invoke>", '<parameter name="', "</parameter>")
+MINIMAX = replace(INVOKE, break_pairs=True)
 
 
 def _pairs(call_end: str, prefix: str = "", suffix: str = "") -> XmlSyntax:
@@ -121,8 +124,7 @@ FAMILIES: Mapping[str, Family] = {
         ),
         tuple(f"</{bars}DSML{bars}{name}" for bars in DSML_BARS for name in (*_DSML_BLOCKS, "invoke>", " invoke>")),
         guesses=(),
-        # an opening without its bracket is also in these
-        dropped=tuple(f"</{DSML_BARS[0]}DSML{DSML_BARS[0]}{name}" for name in _DSML_BLOCKS[:2]),
+        plain=tuple(f"</{DSML_BARS[0]}DSML{DSML_BARS[0]}{name}" for name in _DSML_BLOCKS[:2]),
     ),
     "llama_json": Family(
         "llama_json", ("<|python_tag|>",), (OBJECTS,), fillers=("<|python_tag|>",), guesses=("object",)
@@ -151,9 +153,9 @@ FAMILIES: Mapping[str, Family] = {
         (K3,),
         (f"{K3_CLOSE}tools{K3_END}", f"{K3_CLOSE}message{K3_END}", f"{K3_CLOSE}call", f"{K3_CLOSE}tools"),
     ),
-    "minimax_m2": Family("minimax_m2", ("<minimax:tool_call>",), (INVOKE, QWEN, OBJECTS), ("</minimax:tool_call>",)),
+    "minimax_m2": Family("minimax_m2", ("<minimax:tool_call>",), (MINIMAX, QWEN, OBJECTS), ("</minimax:tool_call>",)),
     "minimax_m3": Family(
-        "minimax_m3", (f"{M3_NAMESPACE}<tool_call>",), (NamespacedCall(), INVOKE), (f"{M3_NAMESPACE}</tool_call>",)
+        "minimax_m3", (f"{M3_NAMESPACE}<tool_call>",), (NamespacedCall(), MINIMAX), (f"{M3_NAMESPACE}</tool_call>",)
     ),
     # sglang: step3_detector.py
     "step3": Family(
@@ -253,7 +255,15 @@ FAMILIES: Mapping[str, Family] = {
     "atem": Family(
         "atem",
         (harmony.ATEM_BLOCK,),
-        (XmlSyntax('<atem:invoke name="', "</atem:invoke>", '<atem:parameter name="', "</atem:parameter>"),),
+        (
+            XmlSyntax(
+                '<atem:invoke name="',
+                "</atem:invoke>",
+                '<atem:parameter name="',
+                "</atem:parameter>",
+                break_pairs=True,
+            ),
+        ),
         ("</atem:function_calls>", "</atem:invoke>"),
         guesses=(),
     ),
@@ -280,6 +290,9 @@ FAMILIES: Mapping[str, Family] = {
     "inkling": Family("inkling", (), BLOCKS, INKLING_ENDS, dropped=INKLING_ENDS),
     # vLLM: minicpm5_tool_parser.py
     "minicpm5": Family(
-        "minicpm5", (), (XmlSyntax('<function name="', "</function>", '<param name="', "</param>"),), guesses=()
+        "minicpm5",
+        (),
+        (XmlSyntax('<function name="', "</function>", '<param name="', "</param>", break_pairs=True),),
+        guesses=(),
     ),
 }

@@ -51,6 +51,8 @@ class Family(Struct, frozen=True):
     """What else is read at the start of a reply."""
     dropped: tuple[str, ...] = ()
     """Markers that are no part of the text."""
+    plain: tuple[str, ...] = ()
+    """Closing markers in which an opening stands that has lost its bracket: alone, they are text."""
 
 
 class _Way(Struct, frozen=True):
@@ -71,7 +73,8 @@ class Reader:
                     self._ways.setdefault(marker, []).append(_Way(family, syntax))
         self._blocks = frozenset(marker for family in families for marker in family.blocks)
         self._dropped = tuple(marker for family in families for marker in family.dropped)
-        self._markers = tuple(sorted({*self._ways, *self._dropped}, key=len, reverse=True))
+        self._plain = frozenset(marker for family in families for marker in family.plain)
+        self._markers = tuple(sorted({*self._ways, *self._dropped, *self._plain}, key=len, reverse=True))
         self._families = tuple(families)
         closers = (closer for family in families for closer in family.closers)
         self._starts = frozenset(marker[0] for marker in ("<", "[", *self._markers, *closers))
@@ -90,7 +93,7 @@ class Reader:
             r.pending_closers = ()
             if marker in self._ways:
                 yield from r.attempt(self.read_block(r, marker))
-            elif r.strict:
+            elif r.strict or marker in self._plain:
                 r.emit_text(marker)
 
     def _guess(self, r: ParseState) -> Steps:

@@ -96,6 +96,9 @@ class XmlSyntax(Struct, frozen=True):
     """Ends a name inside its head."""
     breaks: bool = True
     """A line break after the opening and before the closing tag is not part of the value."""
+    break_pairs: bool = False
+    """The template writes no such breaks, so one before the closing tag is part of a text if none is after the
+    opening."""
     other_ends: tuple[str, ...] = ()
     """Spellings of `parameter_end` that models write instead."""
     name_end: str = ""
@@ -221,13 +224,13 @@ def _parameter(r: ParseState, call: OpenCall, syntax: XmlSyntax, ends: tuple[str
     tags = _Tags(own, (syntax.parameter, *ends))
     key = f"{separator}{json.dumps(name, ensure_ascii=False)}: "
     if flag == "true" or (not flag and types == {"string"}):
-        yield from _text(r, call, key, syntax.breaks, tags)
+        yield from _text(r, call, key, syntax, tags)
     else:
         pieces: list[str] = []
         is_text = not flag and (not types or "string" in types)
         yield from _value(r, pieces.append, tags, may_have_tag=is_text)
         known = types - {"string"} if flag else types
-        call.put(key + to_typed_json(_trim("".join(pieces), syntax.breaks), known))
+        call.put(key + to_typed_json(_trim("".join(pieces), syntax), known))
 
 
 class _Tags(Struct, frozen=True):
@@ -328,14 +331,14 @@ def _value_with_closers(r: ParseState, put: Callable[[str], None], tags: _Tags) 
     r.rewind(start)
 
 
-def _text(r: ParseState, call: OpenCall, key: str, breaks: bool, tags: _Tags) -> Steps:
+def _text(r: ParseState, call: OpenCall, key: str, syntax: XmlSyntax, tags: _Tags) -> Steps:
     """Read a text parameter and emit it while it streams."""
     call.put(key + '"')
-    if breaks:
+    has_break = False
+    if syntax.breaks:
         yield from r.peek()
-        if not (yield from r.accept("\r\n")):
-            yield from r.accept("\n")
-    tail = _JsonTextWriter(call.put, breaks)
+        has_break = (yield from r.accept("\r\n")) or (yield from r.accept("\n"))
+    tail = _JsonTextWriter(call.put, syntax.breaks and (has_break or not syntax.break_pairs))
     yield from _value(r, tail.put, tags, may_have_tag=True)
     tail.close()
     call.put('"')
@@ -366,5 +369,7 @@ def _trim_end(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
 
 
-def _trim(text: str, breaks: bool) -> str:
-    return _trim_end(text.removeprefix("\r").removeprefix("\n")) if breaks else text
+def _trim(text: str, syntax: XmlSyntax) -> str:
+    if not syntax.breaks or (syntax.break_pairs and not text.startswith(("\r\n", "\n"))):
+        return text
+    return _trim_end(text.removeprefix("\r").removeprefix("\n"))

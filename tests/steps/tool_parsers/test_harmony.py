@@ -3,6 +3,7 @@
 from app.steps.tool_parsers import tool_parser_stage
 
 from tests.each_case import each_case
+from tests.steps.sample_calls import write_beam
 from tests.steps.stage_runner import run, texts
 from tests.steps.tool_parsers.family_replies import SEEDS, F, G, check_calls, check_text
 
@@ -30,6 +31,7 @@ CALLS: list[tuple[str, str, list[tuple[str, ...]]]] = [
         for family in ("harmony", "auto")
         for start, kind in (("<|start|>assistant", " <|constrain|>xml"), ("<|start|>assistant", ""))
     ),
+    ("auto", write_beam({"n": 1}), [F]),
     ("harmony", " to=g<|channel|>analysis <|constrain|>xml<|message|>", [G]),
     # ggml-org/llama.cpp 17376, 27720
     ("harmony", "<|channel|>commentary to=assistant<|channel|>commentary?<|message|>x<|end|>", [("C", "x")]),

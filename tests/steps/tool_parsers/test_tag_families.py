@@ -15,6 +15,17 @@ def xml(key: str, value: str) -> str:
     return f"<tool_call>\n<function=f>\n<parameter={key}>\n{value}\n</parameter>\n</function>\n</tool_call>"
 
 
+M3 = "]<]minimax[>["
+# a break before the closing tag is a part of a text, if the template writes none and none follows the opening
+KEPT_BREAKS: list[tuple[str, str, list[tuple[str, ...]]]] = [
+    (family, template.replace("VALUE", value), [("F", "f", json.dumps({"s": want}))])
+    for value, want in (("a\nb\n", "a\nb\n"), ("\na\n", "a"), ("\r\na\r\n", "a"), ("a", "a"), ("\n", ""))
+    for family, template in (
+        ("minimax_m2", '<minimax:tool_call><invoke name="f"><parameter name="s">VALUE</parameter></invoke>'),
+        ("atem", '<atem:invoke name="f"><atem:parameter name="s">VALUE</atem:parameter></atem:invoke>'),
+        ("minicpm5", '<function name="f"><param name="s">VALUE</param></function>'),
+    )
+]
 # a parameter that is closed by nothing but what closes calls of another family
 CLOSED_BY_OTHERS: list[tuple[str, str, list[tuple[str, ...]]]] = [
     (family, f"{head}1{closers}", [F])
@@ -37,6 +48,8 @@ CALLS: list[tuple[str, str, list[tuple[str, ...]]]] = [
     ),
     ("k2_horizon", '<ifm|tool_call>{"name": "f", "arguments": {"n": 1}}</ifm|tool_call>', [F]),
     *CLOSED_BY_OTHERS,
+    *KEPT_BREAKS,
+    ("minimax_m3", f'{M3}<tool_call>{M3}<invoke name="f">{M3}<l>{M3}</l>{M3}</invoke>', [("F", "f", '{"l": []}')]),
     (
         "minicpm5",
         '<function name="f"><param name="s">a</tool_call> b</b></tool_call>',
