@@ -52,7 +52,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from msgspec import Struct
 
 from app.chat.events import Fault
-from app.chat.policy import write_refusal
+from app.chat.policy import PolicyRefusal, write_refusal
 
 
 class RetryWord(Struct, frozen=True):
@@ -509,10 +509,10 @@ class PolicyRefused(ParleyError):
 
     def __init__(self, guard: str, reason: str, category: str | None) -> None:
         super().__init__(write_refusal(guard, reason))
-        self._policy = {"guard": guard, "reason": reason, "category": category}
+        self._refusal = PolicyRefusal(guard, reason, category)
 
     def to_dict(self, request_id: str) -> dict[str, Any]:
-        return super().to_dict(request_id) | {"policy": self._policy}
+        return super().to_dict(request_id) | {"policy": self._refusal.to_dict()}
 
 
 class GuardUnavailable(ParleyError):
@@ -598,6 +598,8 @@ class Internal(ParleyError):
     pass
 
 
+_EXCESS = ("input_tokens", "max_input_tokens")
+"""What `ContextTooLong` has, too."""
 _WRONG_PATHS = {"no_such_path", "wrong_base_url"}
 
 
@@ -629,7 +631,10 @@ class UpstreamFailed(ParleyError):
         if self.fault.detail is not None:
             upstream["detail"] = self.fault.detail
         message = self._say_why(find_retry_word(self.code, fault.cause))
-        out = super().to_dict(request_id) | {"message": message, "upstream": upstream}
+        of_whom = {"upstream": upstream} if fault.policy is None else {"policy": fault.policy.to_dict()}
+        out = super().to_dict(request_id) | {"message": message, **of_whom}
+        if fault.code == "context_length_exceeded" and isinstance(fault.detail, dict):
+            out |= {name: fault.detail[name] for name in _EXCESS if name in fault.detail}
         if self.fault.retry_after_seconds is not None:
             out["retry_after_seconds"] = self.fault.retry_after_seconds
         if fault.usage is not None:

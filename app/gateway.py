@@ -53,7 +53,13 @@ from app.runtime.ticker import Ticker
 from app.runtime.token_counting import EstimatingCounter
 from app.steps import pipeline
 from app.steps.beginning import divide
-from app.steps.media import MediaRequest, extra_url_requests, is_web_url, passed_url_requests
+from app.steps.media import (
+    MediaRequest,
+    extra_url_requests,
+    is_web_url,
+    make_url_requests,
+    passed_url_requests,
+)
 from app.steps.truncation.measure import TokenMeasure
 from app.steps.truncation.truncate import input_limit
 from app.upstream.api import Api, ApiName, find_api, is_deterministic
@@ -237,6 +243,12 @@ class Gateway:
         admit = None if request.guard is None else request.guard.admit_files
         return await self._loader.load(wanted, take_memory, caller, search, admit)
 
+    async def check_passed_urls(self, route: ModelRoute, urls: Sequence[tuple[str, str]]) -> None:
+        """Check the URLs (JSON path, URL) that a server of the model may fetch. Raises InvalidInput for those that are
+        refused, MediaUnavailable if a host is not found."""
+        wanted = [one for each in route.deployments for one in make_url_requests(urls, each.profile)]
+        await self._loader.load(self._loader.check_urls(wanted))
+
     async def check_addresses(self, url: str) -> None:
         """Check that a URL which a model names leads to a public address. Raises MediaRefused, and MediaUnavailable if
         its host is not found."""
@@ -322,6 +334,8 @@ class Gateway:
         if request.server_tools is not None:
             refuse_servers(request.server_tools.asks)
         original = request if route.has_fallbacks else None
+        if request.guard is not None and media:
+            request = request.guard.mask_quotes(request)
         check = make_body_check(request, route.model, has_price=route.price is not None)
         params = request.params
         if params or route.defaults or route.passages is not None:
@@ -422,7 +436,8 @@ class Gateway:
         *,
         hash_prefix: bool = False,
     ) -> "_BuiltBody":
-        request = _select_source(request, deployment)
+        if request.source is not None:
+            request = _select_source(request, deployment)
         if request.source is not None:
             return self._build_own(request, deployment, media, check, hash_prefix=hash_prefix)
         profile, passed = deployment.profile, request.passed
@@ -431,7 +446,9 @@ class Gateway:
         if isinstance(request.refusal, ParleyError):
             raise request.refusal
         api, counter = find_api(deployment.target.api), self._counter(profile.tokenizer)
-        rest = request if api.write_beginning is None else divide(request, profile, counter, api.write_beginning)
+        rest = request
+        if request.known is not None and api.write_beginning is not None:
+            rest = divide(request, profile, counter, api.write_beginning)
         prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
         body, option_warnings = api.build(prepared, deployment.model, profile)
         if check is not None:
@@ -458,8 +475,9 @@ class Gateway:
         assert api.build_own is not None
         counter = self._counter(profile.tokenizer)
         request = _mark_unsent(request, profile, media)
-        write = api.write_own_beginning
-        rest = request if write is None else divide(request, profile, counter, write)
+        rest = request
+        if request.known is not None and api.write_own_beginning is not None:
+            rest = divide(request, profile, counter, api.write_own_beginning)
         prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
         body, option_warnings = api.build_own(prepared, deployment.model, profile)
         if check is not None:

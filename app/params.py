@@ -310,6 +310,21 @@ def find_max_tokens(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> in
     return min(limits, default=None)
 
 
+def read_number(value: Any) -> int:
+    """Return a whole number above 0 in any form in which servers read one (`2`, `2.0`, `"2"`), at most `_MOST`; 0 for
+    what is none."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(min(max(value, 0), _MOST))
+
+
+_DIGITS = re.compile(r"\s*\+?[0-9]{1,30}(\.[0-9]{0,30})?\s*")
+_MOST = 1_000_000_000
+"""No server writes more."""
+
+
 def _to_list(stop: str | list[str]) -> list[str]:
     return [stop] if isinstance(stop, str) else list(stop)
 

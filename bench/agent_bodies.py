@@ -200,13 +200,45 @@ def write_chat(conversation: Conversation, model: str, *, stream: bool = False) 
     return _encode({"model": model, "stream": stream, "messages": messages}, functions=functions)
 
 
+def write_gemini(conversation: Conversation, model: str, *, stream: bool = False) -> bytes:
+    """The body for Google's API, as gemini-cli writes it: the model and whether it streams are in the path."""
+    contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": conversation.question}]}]
+    for each in conversation.rounds:
+        call = {"functionCall": {"id": each.call_id, "name": each.name, "args": each.arguments}}
+        thought = {"text": each.thought, "thought": True}
+        contents.append(
+            {"role": "model", "parts": [thought, {"text": each.text}, {**call, "thoughtSignature": "c2ln" * 20}]}
+        )
+        result = {"id": each.call_id, "name": each.name, "response": {"output": each.result}}
+        contents.append({"role": "user", "parts": [{"functionResponse": result}]})
+    declared = [
+        {"name": each.name, "description": each.description, "parametersJsonSchema": each.parameters}
+        for each in conversation.functions
+    ]
+    fields = {
+        "contents": contents,
+        "systemInstruction": {"role": "user", "parts": [{"text": text} for text in conversation.system]},
+        "generationConfig": {"temperature": 1, "topP": 0.95, "topK": 64, "thinkingConfig": {"includeThoughts": True}},
+    }
+    return _encode(fields, tools=[{"functionDeclarations": declared}] if declared else [])
+
+
+GEMINI = "/v1beta/models"
+"""The path that all of Google's paths begin with."""
 WRITERS: dict[str, Callable[..., bytes]] = {
     "/v1/chat": write_chat,
     "/v1/chat/completions": write_completions,
     "/v1/messages": write_messages,
     "/v1/responses": write_responses,
+    GEMINI: write_gemini,
 }
-"""What writes the body, by the path that it is for."""
+"""What writes the body, by the path that it is for (`find_path`)."""
+
+
+def find_path(path: str, model: str, *, stream: bool = False) -> str:
+    """Return where a body is sent: Google's paths name the model, and whether the reply is a stream."""
+    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    return f"{path}/{model}:{method}" if path == GEMINI else path
 
 
 def _first_messages(conversation: Conversation) -> list[dict[str, Any]]:

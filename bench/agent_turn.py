@@ -18,7 +18,7 @@ from typing import Any
 import measure
 import peer_servers
 import processes
-from agent_bodies import WRITERS, make_conversation
+from agent_bodies import WRITERS, find_path, make_conversation
 from report import short
 from scenarios import BYPASS, NO_STORE, SCENARIOS, body
 
@@ -113,7 +113,7 @@ class Client:
         """Return the milliseconds until the whole reply was there. Raises: TurnFailed."""
         began = time.perf_counter()
         try:
-            self._connection.request("POST", path, request, self._headers)
+            self._connection.request("POST", find_path(path, "mock"), request, self._headers)
             response = self._connection.getresponse()
             reply = response.read()
         except (OSError, http.client.HTTPException) as error:

@@ -1,6 +1,6 @@
-"""The three APIs of the chaos run's model servers: what a request says, and how a reply to it is written.
+"""The four APIs of the chaos run's model servers: what a request says, and how a reply to it is written.
 
-Every server speaks all three. Replies are the same in each, so that one that another upstream gives, by another API, is
+Every server speaks all four. Replies are the same in each, so that one that another upstream gives, by another API, is
 checked like any other.
 """
 
@@ -17,6 +17,10 @@ Json = dict[str, Any]
 
 class Api(ABC):
     """How one API is written. Messages are in the form of chat completions."""
+
+    def read_request(self, path: str, body: Json) -> Json:
+        """Return the body with the fields `model` and `stream`."""
+        return body
 
     @abstractmethod
     def read_messages(self, body: Json) -> list[Json]:
@@ -194,19 +198,71 @@ class Messages(Api):
         return _write_named({"type": "error", "error": {"type": "api_error", "message": message}})
 
 
+class Gemini(Api):
+    def read_request(self, path: str, body: Json) -> Json:
+        model, _, method = path.rpartition("/")[2].partition(":")
+        return {**body, "model": model, "stream": method.startswith("stream")}
+
+    def read_messages(self, body: Json) -> list[Json]:
+        messages: list[Json] = []
+        for content in body["contents"]:
+            for part in content["parts"]:
+                if "functionResponse" in part:
+                    result = part["functionResponse"]
+                    text = result["response"].get("result", result["response"].get("error"))
+                    text = json.dumps(result["response"]) if text is None else text
+                    messages.append({"role": "tool", "tool_call_id": result["id"], "content": text})
+                elif content["role"] == "model":
+                    turn = _open_turn(messages)
+                    if call := part.get("functionCall"):
+                        turn["tool_calls"].append(_call(call["id"], call["name"], json.dumps(call["args"])))
+                else:
+                    messages.append({"role": content["role"], "content": part["text"]})
+        return messages
+
+    def write_whole(self, reply: Answer, model: str) -> Json:
+        thought = {"text": reply.reasoning, "thought": True}
+        said = [{"text": reply.content}] if reply.content else []
+        return self._write_chunk([thought, *said, *self._list_calls(reply)], reply, model, finishReason="STOP")
+
+    def _list_calls(self, reply: Answer) -> list[Json]:
+        calls: list[Json] = [
+            {"functionCall": {"id": id_, "name": name, "args": json.loads(arguments)}}
+            for id_, name, arguments in reply.calls
+        ]
+        return [{**calls[0], "thoughtSignature": "b3BhcXVl"}, *calls[1:]] if calls else []
+
+    def _write_chunk(self, parts: list[Json], reply: Answer, model: str, **fields: str) -> Json:
+        given, used = reply.prompt_tokens, reply.completion_tokens
+        usage = {"promptTokenCount": given, "candidatesTokenCount": used, "totalTokenCount": given + used}
+        candidate = {"content": {"role": "model", "parts": parts}, "index": 0, **fields}
+        return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": model, "responseId": "x"}
+
+    def write_events(self, reply: Answer, model: str, pick: random.Random) -> Iterator[bytes]:
+        parts: list[Json] = [{"text": piece, "thought": True} for piece in _cut(reply.reasoning, pick)]
+        parts += ({"text": piece} for piece in _cut(reply.content, pick))
+        for part in [*parts, *self._list_calls(reply)]:
+            yield _write(self._write_chunk([part], reply, model))
+        yield _write(self._write_chunk([{"text": ""}], reply, model, finishReason="STOP"))
+
+    def write_error(self, message: str) -> bytes:
+        return _write({"error": {"code": 500, "message": message, "status": "INTERNAL"}})
+
+
 APIS: dict[str, Api] = {
     "chat_completions": ChatCompletions(),
     "responses": Responses(),
     "messages": Messages(),
+    "gemini": Gemini(),
 }
 """By the `api` of an upstream."""
 
 
 def find_api(path: str) -> Api:
     """Return the API of a request's path."""
-    return APIS[
-        "responses" if path.endswith("/responses") else "messages" if path.endswith("/messages") else "chat_completions"
-    ]
+    ends = {"/responses": "responses", "/messages": "messages", "Content": "gemini"}
+    end = next((end for end in ends if path.partition("?")[0].endswith(end)), None)
+    return APIS["chat_completions" if end is None else ends[end]]
 
 
 def _open_turn(messages: list[Json]) -> Json:

@@ -14,7 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chaos_replies import SAME, Answer, Received, ServedCall, ServedResult, find_difference, make_text, read_prompt
+from chaos_replies import (
+    SAME,
+    Answer,
+    Received,
+    ServedCall,
+    ServedResult,
+    find_difference,
+    make_text,
+    read_prompt,
+    spell_like,
+)
 
 SERVERS = ("stdio", "http", "alone")
 """`alone` starts a process for each reply that calls it."""
@@ -81,8 +91,9 @@ def answer_conversation(messages: Sequence[dict[str, Any]]) -> Answer:
     turns = [message for message in messages[1:] if message["role"] == "assistant"]
     results = [message for message in messages[1:] if message["role"] == "tool"]
     planned = [call for calls in plan_turns(prompt)[: len(turns)] for call in calls]
-    wanted = [(call.id, call.arguments) for call in planned]
-    calls = [(call["id"], call["function"]["arguments"]) for turn in turns for call in turn.get("tool_calls") or ()]
+    wanted = [(call.id, json.loads(call.arguments)) for call in planned]
+    called = [call for turn in turns for call in turn.get("tool_calls") or ()]
+    calls = [(call["id"], json.loads(call["function"]["arguments"])) for call in called]
     told = [message["tool_call_id"] for message in results]
     if calls != wanted or told != [id_ for id_, _ in wanted]:
         return Answer(SAME, f"the history has the calls {calls} and results for {told}", "", 1, 1)
@@ -97,7 +108,11 @@ def say_done(tool: str, token: str) -> str:
 def find_loop_mistake(prompt: str, received: Received) -> str:
     """What is wrong with a reply, whole or not; empty if nothing is."""
     planned = [call for calls in plan_turns(prompt) for call in calls]
-    wanted_calls = [ServedCall(call.id, call.name, call.arguments) for call in planned]
+    arguments = [call.arguments for call in received.calls] + [""] * len(planned)
+    wanted_calls = [
+        ServedCall(call.id, call.name, spell_like(call.arguments, text))
+        for call, text in zip(planned, arguments, strict=False)
+    ]
     if not _are_right(received, wanted_calls):
         return f"the calls are {received.calls}"
     told = [result.id for result in received.results]

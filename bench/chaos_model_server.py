@@ -48,7 +48,8 @@ class ModelServer:
                 body = await reader.readexactly(length)
                 if head.startswith(b"POST"):
                     path = head.split(b" ", 2)[1].decode()
-                    await self._reply(find_api(path), json.loads(body), reader, writer)
+                    api = find_api(path)
+                    await self._reply(api, api.read_request(path, json.loads(body)), reader, writer)
                 else:
                     writer.write(_head(200, {"content-length": "2"}) + b"{}")
         writer.close()

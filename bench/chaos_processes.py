@@ -1,4 +1,4 @@
-"""The processes of a chaos run: three model servers, a server of tools, Redis, two gateways and nginx, each killed and
+"""The processes of a chaos run: four model servers, a server of tools, Redis, two gateways and nginx, each killed and
 started at will."""
 
 import asyncio
@@ -165,7 +165,7 @@ def make_rig(folder: Path, seed: str, *, compiled: bool = False) -> Rig:
     if nginx_path is None or redis_path is None:
         raise RigError("nginx and redis-server are both needed (Debian: apt-get install nginx-light redis-server)")
     models = []
-    for name in ("a", "b", "c"):
+    for name in ("a", "b", "c", "d"):
         port = free_port()
         command = [sys.executable, str(ROOT / "bench" / "chaos_model_server.py"), "--port", str(port)]
         command += ["--name", name, "--seed", f"{seed}/{{starts}}"]
@@ -259,7 +259,7 @@ def gateway_config(rig: Rig, version: int) -> str:
         lines += _upstream(model.name[-1], model.port, api)
     if version % 5 == 4:
         upstreams.append("again")
-        lines += _upstream("again", rig.models[version % 3].port, apis[version // 5 % 3])
+        lines += _upstream("again", rig.models[version % len(apis)].port, apis[version // 5 % len(apis)])
     named = ", ".join(f'{{name = "{name}", weight = {(version + at) % 3 + 1}}}' for at, name in enumerate(upstreams))
     for model_name, more in {
         "plain": [f"max_retries = {version % 3}", 'fallbacks = ["prefix"]'],

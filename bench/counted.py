@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, TypeVarTuple
 
 import uvloop
-from agent_bodies import WRITERS, make_conversation
+from agent_bodies import WRITERS, find_path, make_conversation
 from app.config.load import load
 from app.main import create_app
 from app.server.connection import ClientConnection, ConnectionWarnings
@@ -355,6 +355,25 @@ def messages_events(count: int) -> tuple[bytes, ...]:
     return (HEAD + frames[0], *frames[1:-1], frames[-1] + b"0\r\n\r\n")
 
 
+def gemini_events(count: int) -> tuple[bytes, ...]:
+    """The same reply as that of `chunks`, of a Gemini server. Its calls come whole, so that a text is in the place of
+    the pieces of the arguments, and the call follows."""
+    fields = {"modelVersion": "mock-model", "responseId": "AbCdEfGhIjKlMnOpQrStUv"}
+
+    def frame(parts: list[dict[str, Any]], **more: Any) -> bytes:
+        candidate = {"content": {"role": "model", "parts": parts}, "index": 0, **more}
+        usage = {"promptTokenCount": 12, "totalTokenCount": count + 12, "candidatesTokenCount": count}
+        event = {"candidates": [candidate], "usageMetadata": usage, **fields}
+        return _http_chunk(b"data: " + _json(event) + b"\r\n\r\n")
+
+    frames = [
+        frame([{"text": text, "thought": True} if part == 0 else {"text": text}]) for part, text in _thirds(count)
+    ]
+    called = {"functionCall": {"name": "get_weather", "args": {"text": "x"}}, "thoughtSignature": "c2ln" * 50}
+    last = frame([called]) + frame([{"text": ""}], finishReason="STOP") + b"0\r\n\r\n"
+    return (HEAD + frames[0], *frames[1:], last)
+
+
 def post(body: dict[str, Any] | bytes, *, path: str = "/v1/chat", headers: bytes = b"") -> bytes:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     head = b"POST %b HTTP/1.1\r\nHost: 127.0.0.1:8000\r\nContent-Type: application/json\r\n" % path.encode()
@@ -439,6 +458,7 @@ REPLIES = {
     "agentscope2": {"reply_format": "agentscope2"},
     "anthropic": {"reply_format": "anthropic"},
     "responses": {"reply_format": "responses"},
+    "gemini": {"reply_format": "gemini"},
 }
 """How each format's stream is asked for."""
 FEW, MANY = 10, 210
@@ -471,7 +491,8 @@ def turn_cases() -> Iterator[Case]:
         # The requests that are counted, after the warm-up, have as many rounds as the first ones.
         grown = [session.until(TURN_ROUNDS - WARM_UP - 1 + number) for number in range(TURNS)]
         for name, conversations in (("first", first), ("continued", grown)):
-            posts = [post(write(each, "mock"), path=path, headers=NO_STORE) for each in conversations]
+            sent_to = find_path(path, "mock")
+            posts = [post(write(each, "mock"), path=sent_to, headers=NO_STORE) for each in conversations]
             yield Case(f"{name} turn {path}", posts.__getitem__, chunks(3), 3, 1)
 
 
@@ -479,6 +500,7 @@ SERVERS: dict[str, Callable[[int], tuple[bytes, ...]]] = {
     "chat": chunks,
     "responses": responses_events,
     "messages": messages_events,
+    "gemini": gemini_events,
 }
 """The replies of each of the upstreams of SETTINGS, which are named after their APIs."""
 SETTINGS = """
@@ -492,12 +514,17 @@ base_url = "http://127.0.0.1:9/v1"
 api = "messages"
 kind = "anthropic"
 base_url = "http://127.0.0.1:9/v1"
+[upstreams.gemini]
+api = "gemini"
+base_url = "http://127.0.0.1:9/v1beta"
 [models.chat]
 upstreams = ["chat"]
 [models.responses]
 upstreams = ["responses"]
 [models.messages]
 upstreams = ["messages"]
+[models.gemini]
+upstreams = ["gemini"]
 """
 """Of the group `apis`, as parley.toml in the working folder."""
 
@@ -506,11 +533,12 @@ def api_cases() -> Iterator[Case]:
     session = make_conversation(TURN_ROUNDS + TURNS, TURN_FUNCTIONS, TURNS)
     for path, model in PAIRS:
         write, reads = WRITERS[path], SERVERS[model]
-        asked = _always(post(write(session.until(0), model, stream=True), path=path, headers=NO_STORE))
+        sent_to = find_path(path, model, stream=True)
+        asked = _always(post(write(session.until(0), model, stream=True), path=sent_to, headers=NO_STORE))
         for count in (FEW, MANY):
             yield Case(f"{count} chunks {path} {model}", asked, reads(count), 3, 1)
         grown = [session.until(TURN_ROUNDS - WARM_UP - 1 + number) for number in range(TURNS)]
-        posts = [post(write(each, model, stream=True), path=path, headers=NO_STORE) for each in grown]
+        posts = [post(write(each, model, stream=True), path=sent_to, headers=NO_STORE) for each in grown]
         yield Case(f"turn {path} {model}", posts.__getitem__, reads(3), 3, 1)
 
 

@@ -1,14 +1,17 @@
 """Schemas and values whose check would take minutes in most validators, and the time that they take here.
 
     python -m bench.hostile_schemas [UNITS]
+    python -m bench.hostile_schemas --random COUNT [UNITS]    # made up from the numbers 0 to COUNT, the slowest last
 
 Each check has so many units of work (200,000, as with `check_output = "enforce"`: docs/guides/structured-output.md says
 that this is some 2 s). A line has the CPU seconds for the schema, those for the value, and how it ended.
 """
 
+import random
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from app.steps.json_schema import Unchecked, prepare_schema, validate
@@ -138,6 +141,119 @@ def list_cases() -> Iterator[Case]:
         yield from make()
 
 
+PATTERNS = ("^(a+)+$", "(a|aa)*b", "x{50}", r"^(\w+\s?)*$", "(?=a)a", "[", r"\p{L}+", "^n", "(a?){25}a{25}")
+KEYWORDS = ("allOf", "anyOf", "oneOf")
+DRAFTS = ("draft/2020-12/schema", "draft/2019-09/schema", "draft-07/schema#", "draft-04/schema#", "draft-03/schema#")
+
+
+def make_random_value(roll: random.Random, depth: int = 0) -> Any:
+    """A value with the names and texts of the random schemas."""
+    kind = roll.randrange(8 if depth < 5 else 5)
+    if kind == 0:
+        return roll.choice([None, True, False, 0, 1, 1.0, -0.0, 1e300, 10**40, 10**4000])
+    if kind == 1:
+        return roll.choice("abnx") * int(10 ** roll.uniform(0, 5)) + roll.choice(["", "!", "\ud83d\ude00", "é"])
+    if kind <= 3:
+        return [roll.choice([n, n % 2, [n], {"a": n}, f"n{n}"]) for n in range(int(10 ** roll.uniform(0, 4)))]
+    if kind == 4:
+        return {f"n{n}": n for n in range(int(10 ** roll.uniform(0, 4)))}
+    if kind <= 6:
+        return {roll.choice("abcd"): make_random_value(roll, depth + 1) for _ in range(3)}
+    return [make_random_value(roll, depth + 1) for _ in range(roll.randrange(1, 6))]
+
+
+def make_random_schema(roll: random.Random, depth: int = 0) -> Any:
+    """A schema of up to five levels, with references to itself and to definitions that `make_random_case` adds."""
+    if depth > 4 or roll.random() < 0.15:
+        return roll.choice(
+            [
+                True,
+                False,
+                {},
+                {"type": "integer"},
+                {"type": ["null", "string"]},
+                {"$ref": f"#/$defs/d{roll.randrange(4)}"},
+            ]
+        )
+
+    def inner() -> Any:
+        return make_random_schema(roll, depth + 1)
+
+    def several() -> list[Any]:
+        return [inner()] * int(10 ** roll.uniform(0, 3)) if roll.random() < 0.5 else [inner(), inner()]
+
+    names = [f"n{n}" for n in range(int(10 ** roll.uniform(0, 3)))]
+    makers: dict[str, Callable[[], Any]] = {
+        **dict.fromkeys((*KEYWORDS, "prefixItems", "extends", "disallow"), several),
+        **dict.fromkeys(("not", "if", "then", "else", "items", "contains", "propertyNames", "additionalItems"), inner),
+        **dict.fromkeys(("additionalProperties", "unevaluatedProperties", "unevaluatedItems"), inner),
+        "properties": lambda: {name: inner() for name in "abcd"} | dict.fromkeys(names, True),
+        "patternProperties": lambda: {roll.choice(PATTERNS): inner(), "^n": inner()},
+        "dependentSchemas": lambda: dict.fromkeys(names, inner()),
+        "dependentRequired": lambda: {"a": names, "n1": names},
+        "dependencies": lambda: {"a": names, "b": inner()},
+        "required": lambda: names,
+        "enum": lambda: [*names, [0] * len(names), {"a": 1}, 10**400],
+        "const": lambda: make_random_value(roll, 4),
+        "pattern": lambda: roll.choice(PATTERNS),
+        "uniqueItems": lambda: True,
+        "multipleOf": lambda: roll.choice([1e-300, 0.1, 7, 10**400 + 1, 1e300]),
+        "maximum": lambda: roll.choice([0, 1e308, 10**400]),
+        "minContains": lambda: roll.randrange(9999),
+        "maxContains": lambda: roll.randrange(9999),
+        "maxLength": lambda: roll.randrange(99),
+        "format": lambda: roll.choice(["date-time", "email", "regex", "uri", "ipv6", "idn-hostname"]),
+        "$ref": lambda: roll.choice(
+            ["#", "#/$defs/d0", "#/$defs/d1", "#/$defs/d2", "#x", "#/nowhere", "http://a.test/"]
+        ),
+        "$dynamicRef": lambda: "#x",
+    }
+    return {name: makers[name]() for name in roll.sample(sorted(makers), roll.randrange(1, 5))}
+
+
+def is_small(schema: Any) -> bool:
+    """Whether a schema, written as JSON, has at most 20,000 values: the gateway takes 100 KB."""
+    waiting, count = [schema], 0
+    while waiting and count <= 20_000:
+        one = waiting.pop()
+        count += 1
+        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return count <= 20_000
+
+
+def make_random_case(number: int) -> Case:
+    roll = random.Random(number)
+    while True:
+        case = _make_case(number, roll)
+        if is_small(case[1]):
+            return case
+
+
+def _make_case(number: int, roll: random.Random) -> Case:
+    parts = {f"d{place}": make_random_schema(roll, roll.randrange(4)) for place in range(4)}
+    parts["d0"] = {"$dynamicAnchor": "x", roll.choice(KEYWORDS): [{"$ref": "#/$defs/d1"}] * 2, "items": parts["d0"]}
+    parts["d1"] = {roll.choice(KEYWORDS): [{"$ref": "#/$defs/d2"}] * 2, "unevaluatedProperties": parts["d1"]}
+    made = make_random_schema(roll)
+    schema = {**(made if isinstance(made, dict) else {}), "$defs": parts}
+    if roll.random() < 0.3:
+        schema["$schema"] = f"http{'s' if roll.random() < 0.5 else ''}://json-schema.org/{roll.choice(DRAFTS)}"
+    return f"random {number}", schema, make_random_value(roll)
+
+
+def measure_random(count: int, units: int) -> None:
+    """Print the slowest ones, and how many ended in which way."""
+    found: list[tuple[float, str, str]] = []
+    endings: Counter[str] = Counter()
+    for number in range(count):
+        name, schema, value = make_random_case(number)
+        schema_seconds, value_seconds, ending = measure(schema, value, units)
+        endings[ending.partition(":")[0]] += 1
+        found.append((schema_seconds + value_seconds, name, ending))
+    for seconds, name, ending in sorted(found)[-10:]:
+        print(f"{seconds:6.2f}  {name:20} {ending}")
+    print(f"{count} schemas, at most {max(found)[0]:.2f} s with {units} units: {dict(endings.most_common(6))}")
+
+
 def measure(schema: Any, value: Any, units: int) -> tuple[float, float, str]:
     began = time.thread_time()
     prepare_schema(schema)
@@ -151,6 +267,9 @@ def measure(schema: Any, value: Any, units: int) -> tuple[float, float, str]:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--random"]:
+        measure_random(int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else UNITS)
+        return
     units = int(sys.argv[1]) if len(sys.argv) > 1 else UNITS
     slowest = 0.0
     cases = list(list_cases())

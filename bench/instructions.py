@@ -31,6 +31,9 @@ PAIRS = (
     ("/v1/responses", "responses"),
     ("/v1/messages", "chat"),
     ("/v1/messages", "messages"),
+    ("/v1/chat/completions", "gemini"),
+    ("/v1beta/models", "chat"),
+    ("/v1beta/models", "gemini"),
 )
 """What clients speak, and the API of their model server, for which its model is named."""
 FIGURES = (
@@ -54,14 +57,17 @@ FIGURES = (
     Figure("chunk, one in a read: agentscope2", "210 chunks agentscope2", "10 chunks agentscope2", CHUNKS),
     Figure("chunk, one in a read: anthropic", "210 chunks anthropic", "10 chunks anthropic", CHUNKS),
     Figure("chunk, one in a read: responses", "210 chunks responses", "10 chunks responses", CHUNKS),
+    Figure("chunk, one in a read: gemini", "210 chunks gemini", "10 chunks gemini", CHUNKS),
     Figure("agent turn of 20 rounds, the first: qwen", "first turn /v1/chat"),
     Figure("agent turn of 20 rounds, the first: openai", "first turn /v1/chat/completions"),
     Figure("agent turn of 20 rounds, the first: anthropic", "first turn /v1/messages"),
     Figure("agent turn of 20 rounds, the first: responses", "first turn /v1/responses"),
+    Figure("agent turn of 20 rounds, the first: gemini", "first turn /v1beta/models"),
     Figure("agent turn of 20 rounds, continued: qwen", "continued turn /v1/chat"),
     Figure("agent turn of 20 rounds, continued: openai", "continued turn /v1/chat/completions"),
     Figure("agent turn of 20 rounds, continued: anthropic", "continued turn /v1/messages"),
     Figure("agent turn of 20 rounds, continued: responses", "continued turn /v1/responses"),
+    Figure("agent turn of 20 rounds, continued: gemini", "continued turn /v1beta/models"),
     *(
         Figure(f"chunk, one in a read: {path} to {api}", f"210 chunks {path} {api}", f"10 chunks {path} {api}", CHUNKS)
         for path, api in PAIRS

@@ -21,21 +21,21 @@ both times. The programs are in `interop/clients` and `interop/node`, the versio
 of goldens are other checks: the gateway's own output for every golden, read by the types and parsers of the SDK.
 
 - **pass**: the check passes.
-- **client**: it fails because of the client, for the reason given.
+- **client**: it fails because of the client, for the reason given below the table.
 - **FAIL**: it fails because of the gateway.
 """
 
 
 def write_all(outcomes: list[Outcome]) -> None:
     """Puts the section into the page, in place of the one that is there."""
-    PAGE.write_text(with_section(PAGE.read_text("utf-8"), "\n".join(_lines(outcomes))), "utf-8")
+    PAGE.write_text(with_section(PAGE.read_text("utf-8"), "\n".join(write_lines(outcomes))), "utf-8")
 
 
 def write_some(outcomes: list[Outcome]) -> None:
     """Replaces what the section has about the clients of the outcomes, and leaves it about the others."""
     page = PAGE.read_text("utf-8")
     titles = [client.title for client in clients([])]
-    PAGE.write_text(with_section(page, merge_sections(kept(page), "\n".join(_lines(outcomes)), titles)), "utf-8")
+    PAGE.write_text(with_section(page, merge_sections(kept(page), "\n".join(write_lines(outcomes)), titles)), "utf-8")
 
 
 def merge_sections(old: str, new: str, titles: Sequence[str]) -> str:
@@ -44,9 +44,10 @@ def merge_sections(old: str, new: str, titles: Sequence[str]) -> str:
         return new
     _, old_rows, old_blocks = _split_section(old)
     head, new_rows, new_blocks = _split_section(new)
+    old_blocks = {title: block for title, block in old_blocks.items() if title not in new_rows}
     rows, blocks = {**old_rows, **new_rows}, {**old_blocks, **new_blocks}
     order = [title for title in titles if title in rows]
-    parts = (f"\n### {blocks[title].strip()}\n" for title in order)
+    parts = (f"\n### {blocks[title].strip()}\n" for title in order if title in blocks)
     return "\n".join([head, *(rows[title] for title in order)]) + "\n" + "".join(parts)
 
 
@@ -69,7 +70,8 @@ def kept(page: str) -> str:
     return found[1] if found else ""
 
 
-def _lines(outcomes: list[Outcome]) -> Iterable[str]:
+def write_lines(outcomes: list[Outcome]) -> Iterable[str]:
+    """The counts of every client, and below them what it needs and what does not pass."""
     yield HEAD
     by_client = [(client, list(rows)) for client, rows in groupby(outcomes, key=lambda one: one.client)]
     yield "| client | packages | checks | pass | client | FAIL |\n|---|---|---|---|---|---|"
@@ -78,15 +80,16 @@ def _lines(outcomes: list[Outcome]) -> Iterable[str]:
         packages = ", ".join(f"`{package}`" for package in client.packages)
         yield f"| {client.title} | {packages} | {len(rows)} | {' | '.join(str(count or '–') for count in counts)} |"
     for client, rows in by_client:
-        yield f"\n### {client.title}\n"
+        failed = [row for row in rows if row.verdict != "pass"]
+        if client.note or failed:
+            yield f"\n### {client.title}\n"
         if client.note:
             yield f"{client.note}\n"
-        yield "| check | |\n|---|---|"
-        yield from (f"| {row.check} | {_remark(row)} |" for row in rows)
+        if failed:
+            yield "| check | |\n|---|---|"
+            yield from (f"| {row.check} | {_remark(row)} |" for row in failed)
 
 
 def _remark(row: Outcome) -> str:
-    if row.verdict == "pass":
-        return "pass"
     why = row.fault if row.verdict == "client" else row.detail
     return f"**{row.verdict}**: {' '.join(str(why).split())}".replace("|", "\\|")

@@ -51,7 +51,7 @@ def list_losses(reply_format: Format, batches: Sequence[list[Event]], whole: Rec
 def encode(reply_format: Format, batches: Sequence[list[Event]], mode: ReplyMode) -> tuple[bytes, bool]:
     """Return what the client gets, and whether it is a failure."""
     encoder = reply_format.reply_encoder(INFO, mode)
-    stage = None if reply_format.reply_stage is None else reply_format.reply_stage(mode)
+    stage = reply_format.make_stage(INFO, mode)
     data = encoder.open()
     for events in batches:
         staged = events if stage is None else stage.feed(events)

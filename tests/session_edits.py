@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from agent_bodies import WRITERS, make_conversation
+from agent_bodies import GEMINI, WRITERS, find_path, make_conversation
 from app.formats.request_memory import MIN_BYTES
 from hypothesis import strategies as st
 
@@ -41,8 +41,34 @@ PLAIN: list[Any] = [
     {"role": "user", "content": [{"type": "text", "text": "Go on."}], "name": "u"},
 ]
 """Entries that most formats take."""
+ODD_CONTENTS: list[Any] = [
+    {"role": "model", "parts": [{"text": "So.", "thought_signature": "c2ln", "thoughtSignature": None}]},
+    {"role": "model", "parts": [{"text": "And", "what": 1}], "odd": True},
+    {"role": "user", "parts": [{"text": ""}], "nothing": []},
+    {"role": "user", "parts": [{"file_data": {"file_uri": "gs://x", "mime_type": "image/png"}}]},
+    {"role": "user", "parts": {"text": "one"}},
+    {"role": "user", "parts": [{"functionResponse": {"name": "none", "response": {"result": "?"}}}]},
+    {"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
+    {"role": "model", "parts": [{"function_call": {"name": "f", "args": None}}, {"executable_code": {"code": "1"}}]},
+    {"role": "system", "parts": [{"text": "Be kind."}]},
+    {"parts": [{"text": "x", "part_metadata": {"deep": DEEP}}]},
+    {"role": "nobody"},
+    {"role": "user", "content": "x"},
+    {},
+    "text",
+    None,
+    7,
+]
+"""The same for Google's API, in both spellings of its fields."""
+PLAIN_CONTENTS: list[Any] = [
+    {"role": "model", "parts": [{"text": "So."}]},
+    {"role": "user", "parts": [{"text": "Go on — “é”, \u2028, \U0001f600."}]},
+    {"parts": [{"text": "Go on."}, {"inline_data": {"mime_type": "image/png", "data": "iVBORw0KGgo="}}]},
+]
 FILL: Json = {"role": "user", "content": "word " * (MIN_BYTES // 5), "type": "message"}
 """A message that makes a body so long that it is remembered."""
+FILL_CONTENT: Json = {"role": "user", "parts": [{"text": FILL["content"]}]}
+"""The same for Google's API."""
 KINDS = (
     *("drop", "swap", "repeat", "insert", "plain", "mark", "unmark", "move marks", "word", "cut", "grow"),
     *("begin", "model", "tool", "drop tool", "swap tools", "mark tool", "system", "parameter"),
@@ -88,7 +114,11 @@ def _escape_name(body: Json) -> bytes:
 
 
 def _list_name(body: Json) -> bytes:
-    return b"messages" if "messages" in body else b"input"
+    return _find_name(body).encode()
+
+
+def _find_name(body: Json) -> str:
+    return next(name for name in ("messages", "input", "contents") if name in body)
 
 
 def _splice(body: Json, value: bytes) -> bytes:
@@ -124,17 +154,49 @@ FORMS: dict[str, Callable[[Json], bytes]] = {
 """How a body may be written; not all of them are valid."""
 
 
+_METHODS = {"count_tokens": "countTokens", "stream": "streamGenerateContent?alt=sse"}
+"""Of the Gemini API, by the ends of paths."""
+
+
+def _find_endpoint(path: str) -> str:
+    return path if path in WRITERS else path.rpartition("/")[0]
+
+
 def write_body(path: str, rounds: int, functions: int, seed: int = 0) -> Json:
-    written = WRITERS[path.removesuffix("/count_tokens")](make_conversation(rounds, functions, seed), "m")
+    """Return a body for an endpoint, for its streams, or for the one that counts the tokens of its bodies."""
+    written = WRITERS[_find_endpoint(path)](make_conversation(rounds, functions, seed), "m")
     body = json.loads(written)
-    find_entries(body).insert(0, dict(FILL))
+    find_entries(body).insert(0, copy.deepcopy(FILL_CONTENT if "contents" in body else FILL))
     assert isinstance(body, dict)
     return body
 
 
+def set_model(body: Json, path: str, model: str) -> None:
+    """Name the model, where that is in the body."""
+    if _find_endpoint(path) != GEMINI:
+        body["model"] = model
+
+
+def make_path(path: str, model: str) -> str:
+    """Return where a body is sent."""
+    method = _METHODS.get(path.rpartition("/")[2])
+    if _find_endpoint(path) != GEMINI or method is None:
+        return find_path(path, model)
+    return f"{GEMINI}/{model}:{method}"
+
+
+def name_beginning(body: Json, name: str) -> None:
+    """Make the first entry another one than that of all other conversations."""
+    first = find_entries(body)[0]
+    if "parts" in first:
+        first["parts"][0]["text"] += name
+    else:
+        first["content"] += name
+
+
 def find_entries(body: Json) -> list[Any]:
-    """Return the messages or items of a body."""
-    entries: list[Any] = body["messages" if "messages" in body else "input"]
+    """Return the messages, items or contents of a body."""
+    entries: list[Any] = body[_find_name(body)]
     return entries
 
 
@@ -149,11 +211,14 @@ def edit(body: Json, whole: Json, kind: str, first: int, second: int) -> None:
     elif kind == "repeat":
         entries.insert(other, copy.deepcopy(entries[at]))
     elif kind == "insert":
-        entries.insert(at, copy.deepcopy(ODD[second % len(ODD)]))
+        odd = ODD_CONTENTS if "contents" in body else ODD
+        entries.insert(at, copy.deepcopy(odd[second % len(odd)]))
     elif kind == "plain":
-        entries.append(copy.deepcopy(PLAIN[second % len(PLAIN)]))
+        plain = PLAIN_CONTENTS if "contents" in body else PLAIN
+        entries.append(copy.deepcopy(plain[second % len(plain)]))
     elif kind == "word" and isinstance(entries[at], dict):
-        entries[at]["content"] = f"{first} {second}"
+        text = f"{first} {second}"
+        entries[at] |= {"parts": [{"text": text}]} if "contents" in body else {"content": text}
     elif kind == "cut":
         del entries[max(2, len(entries) - first % 5) :]
     elif kind == "grow":
@@ -179,7 +244,10 @@ def _set_value(entry: Json, value: Any) -> None:
     blocks = [block for block in _find_blocks(entry) if block.get("type") == "tool_use"]
     for block in blocks:
         block["input"] = {"value": value}
-    if not calls and not blocks:
+    google = [part["functionCall"] for part in _find_blocks(entry) if isinstance(part.get("functionCall"), dict)]
+    for call in google:
+        call["args"] = {"value": value}
+    if not calls and not blocks and not google:
         entry["extra"] = {"value": value}
 
 
@@ -202,12 +270,12 @@ def _mark(entries: list[Any], kind: str, at: int) -> None:
 
 
 def _find_blocks(entry: Any) -> list[Json]:
-    content = entry.get("content") if isinstance(entry, dict) else None
+    content = entry.get("content", entry.get("parts")) if isinstance(entry, dict) else None
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 def _edit_fields(body: Json, kind: str, first: int, second: int) -> None:
-    tools = body.get("tools", body.get("functions", []))
+    tools = _find_tools(body)
     at, other = (first % len(tools), second % len(tools)) if tools else (0, 0)
     if kind == "model":
         body["model"] = f"m{first}"
@@ -235,12 +303,21 @@ def _edit_fields(body: Json, kind: str, first: int, second: int) -> None:
         body["system"][first % len(body["system"])] = {"type": "text", "text": f"You are {second}."}
     elif kind == "system" and "instructions" in body:
         body["instructions"] = f"You are {second}."
+    elif kind == "system" and "systemInstruction" in body:
+        body["systemInstruction"]["parts"][first % 2] = {"text": f"You are {second}."}
     elif kind == "parameter":
-        body["temperature"] = second / 10
+        body.get("generationConfig", body)["temperature"] = second / 10
+
+
+def _find_tools(body: Json) -> list[Any]:
+    """Return the functions of a body."""
+    tools: list[Any] = body["tools"] if "tools" in body else body.get("functions", [])
+    return tools[0]["functionDeclarations"] if tools and "functionDeclarations" in tools[0] else tools
 
 
 def _find_schema(tool: Json) -> Json:
     """Return the schema of a tool, however it is written."""
     function = tool.get("function", tool)
-    found: Json = function.get("parameters") or function.get("input_schema") or function
+    names = ("parameters", "input_schema", "parametersJsonSchema")
+    found: Json = next((function[name] for name in names if function.get(name)), function)
     return found

@@ -33,6 +33,9 @@ _KINDS = (
     AlertKind(
         "ParleyCredentialFailing", "critical", 60, "The credential for the model server {upstream} cannot be renewed."
     ),
+    AlertKind("ParleyGuardFailing", "critical", 60, "The guard {guard} gives no verdicts."),
+    AlertKind("ParleyGuardRefusals", "warning", 0, "The guard {guard} has refused {count} texts in five minutes."),
+    AlertKind("ParleyRequestLogDropping", "warning", 60, "The request log loses entries ({outcome})."),
     AlertKind("ParleyRedisDown", "critical", 60, "The gateway serves without Redis ({use})."),
     AlertKind("ParleyStateDown", "critical", 60, "The state database cannot be used."),
     AlertKind(

@@ -19,13 +19,15 @@ from msgspec import Struct
 
 from app.alerts.conditions import KINDS, Condition, make_condition
 from app.alerts.receiver import Receiver, ReceiverRules
+from app.alerts.recent import RecentCounts
 from app.alerts.tracker import Alert, AlertTracker
 from app.api.context import AppContext
 from app.config.access import list_spending_rules
 from app.config.alerts import list_receivers
 from app.config.settings import Settings
 from app.errors import find_responsible
-from app.limits.values import describe_owner
+from app.limits import Limiter
+from app.limits.values import Rule, describe_owner, find_issuer, is_of_any_user
 from app.observe.request_record import RequestRecord
 from app.runtime.throttled_log import ThrottledLog
 from app.state import Database, StateError
@@ -41,6 +43,9 @@ _CERTIFICATE_DAYS = 14
 _OBJECTIVE = 0.005
 _FAST_BURN = 14.4 * _OBJECTIVE
 _HOUR, _FIVE_MINUTES = 3600.0, 300.0
+_GUARD_FAILURES, _GUARD_REFUSALS = 5, 20
+"""So many failures of a guard, and more refusals than so many, are an alert if there were so many in five minutes."""
+_REFUSALS = ("reject", "withhold")
 
 
 class ErrorRates:
@@ -101,6 +106,8 @@ class Alerting:
         """Whether this process sends; None: not known yet."""
         self._state_error = ""
         self._tracker = AlertTracker()
+        self._verdicts: RecentCounts[tuple[str, str]] = RecentCounts(_FIVE_MINUTES)
+        self._log_entries: RecentCounts[str] = RecentCounts(_FIVE_MINUTES)
         self._receivers: dict[str, Receiver] = {}
         self._former: list[Receiver] = []
         """Receivers that a reload has replaced: they may still send."""
@@ -141,10 +148,11 @@ class Alerting:
         await self._take_lease()
         now = self._clock()
         hour, minutes = self.rates.sample(time.monotonic())
+        recent = [*self._find_recent(now)]
         if not self._holds:
             return
         certificates = await asyncio.to_thread(list_expiring, self._context.settings, now)
-        conditions = [*await self._find_budgets(), *self._find_conditions(hour, minutes), *certificates]
+        conditions = [*await self._find_budgets(), *self._find_conditions(hour, minutes), *recent, *certificates]
         changes = self._tracker.update(now, conditions)
         for receiver in self._receivers.values():
             receiver.take(now, changes, self._tracker.firing)
@@ -217,14 +225,28 @@ class Alerting:
         if self._state_error:
             yield make_condition("ParleyStateDown")
 
+    def _find_recent(self, now: float) -> Iterator[Condition]:
+        """Yield what guards and the request log of this process have done too often lately."""
+        guards, log = self._context.live.guards, self._context.request_log
+        verdicts = self._verdicts.update(now, {} if guards is None else guards.verdicts)
+        for guard in sorted({guard for guard, _ in verdicts}):
+            if verdicts[guard, "failed"] >= _GUARD_FAILURES:
+                yield make_condition("ParleyGuardFailing", {"guard": guard})
+            refused = sum(verdicts[guard, verdict] for verdict in _REFUSALS)
+            if refused > _GUARD_REFUSALS:
+                yield make_condition("ParleyGuardRefusals", {"guard": guard}, {"count": refused})
+        entries = self._log_entries.update(now, {} if log is None else log.counts)
+        for outcome in ("dropped", "failed"):
+            if entries[outcome]:
+                yield make_condition("ParleyRequestLogDropping", {"outcome": outcome})
+
     async def _find_budgets(self) -> list[Condition]:
         """Return the limits of spending of which a percentage is spent that some receiver wants."""
         limiter, found = self._context.limiter, list[Condition]()
         steps = sorted({step for receiver in self._receivers.values() for step in receiver.rules.budget_percent})
         if limiter is None or not steps:
             return found
-        rules = [rule for rule in list_spending_rules(self._context.settings).values() if rule.limit > 0]
-        read = await limiter.read_spent(rules)
+        read = await self._read_spent(limiter, steps[0])
         if read is None:  # what is not known has not ended
             return [one.condition for one in self._tracker.firing.values() if one.condition.name == "ParleyBudget"]
         for rule, spent in read:
@@ -234,6 +256,19 @@ class Alerting:
                     period = "day" if rule.kind == "spend_per_day" else "month"
                     labels = {"scope": scope, "owner": rule.owner, "period": period, "percent": str(step), "name": name}
                     found.append(make_condition("ParleyBudget", labels))
+        return found
+
+    async def _read_spent(self, limiter: Limiter, percent: int) -> list[tuple[Rule, int]] | None:
+        """Return what is spent of each limit of money, but for those of end users; of those that each caller of an
+        issuer of JWTs has, where it is at least so many percent. None while it cannot be read."""
+        rules = [rule for rule in list_spending_rules(self._context.settings).values() if rule.limit > 0]
+        own = [rule for rule in rules if not is_of_any_user(rule) and find_issuer(rule) is None]
+        found = await limiter.read_spent(own)
+        for rule in rules:
+            issuer = find_issuer(rule)
+            if found is not None and issuer is not None:
+                spenders = await limiter.find_spenders(rule, issuer, rule.limit * percent // 100)
+                found = None if spenders is None else [*found, *spenders]
         return found
 
     async def aclose(self) -> None:

@@ -21,6 +21,7 @@ from app.api.asgi import (
     is_large,
     wait_for_parse_memory,
 )
+from app.api.cache_policy import read_cache_policy
 from app.api.context import AppContext
 from app.api.context_edits import edit_if_asked
 from app.api.guarding import admit, admit_unguarded, begin_guarding
@@ -31,7 +32,7 @@ from app.api.recorded_endpoint import RecordedEndpoint
 from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyResponse
 from app.api.request_in_progress import RequestInProgress
 from app.api.resumable import ResumableReply
-from app.cache import MODES, Apply, CachePolicy, Found, Join, Mode, New, make_cache_policy
+from app.cache import Apply, Found, Join, New
 from app.chat.admitted import Admitted, mark_admitted
 from app.chat.context_edits import Compact
 from app.chat.messages import ChatRequest
@@ -39,10 +40,8 @@ from app.chat.stream import Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.errors import (
     CacheMiss,
-    InvalidInput,
     ParleyError,
     UpstreamFailed,
-    Violation,
 )
 from app.formats import FORMATS
 from app.formats.agent_models import CLAUDE_ID
@@ -69,9 +68,7 @@ if TYPE_CHECKING:
     from app.api.model_calls import TurnOpening
     from app.api.route_choice import ChosenRoute
 
-CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
-_CACHE_HEADERS = frozenset((b"cache-control", CACHE_HEADER))
 
 
 def _with_session(parsed: ParsedRequest, request: RequestInProgress, caller: str) -> ParsedRequest:
@@ -210,8 +207,9 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         )
         record.record_settings(settings.stream, settings.metadata)
         try:
-            request.name_user(settings.user, settings.metadata)
-            request.caller.check_user()
+            if request.caller.users is not None:
+                request.name_user(settings.user, settings.metadata)
+                request.caller.check_user()
             if warnings := request.read_tags(settings.metadata):
                 parsed = replace(parsed, warnings=limit_warnings([*parsed.warnings, *warnings]))
             model = settings.model or await gateway.resolve_model(None)
@@ -459,7 +457,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
     def _make_options(
         self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo, route: ModelRoute, *, keep: bool
     ) -> ReplyOptions:
-        policy = _read_cache_policy(parsed, request.scope, route, self._apply)
+        policy = read_cache_policy(parsed.settings.cache, request.scope, route, self._apply)
         return ReplyOptions(
             info.response_id,
             replace(policy, keep=True) if keep else policy,
@@ -576,8 +574,10 @@ def _answer(
 
 def checks_new_schema(route: ModelRoute, request: ChatRequest) -> bool:
     """Whether a schema must be read before the reply can be checked at once."""
+    if request.params.get("response_format") is None:
+        return False
     checks = any(deployment.profile.check_output != "off" for deployment in route.deployments)
-    return bool(request.params) and checks and has_new_schema(request)
+    return checks and has_new_schema(request)
 
 
 async def reserve_limits(
@@ -598,25 +598,3 @@ async def reserve_limits(
         DEFAULT_REPLY_TOKENS,
         find_most_tokens,
     )
-
-
-def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:
-    """Read the cache policy from the body and the headers. Raises InvalidInput for an unknown mode."""
-    control = parsed.settings.cache
-    mode, ttl_seconds = (None, None) if control is None else (control.mode, control.ttl_seconds)
-    lines: tuple[tuple[bytes, bytes], ...] = ()
-    read = scope["state"]["headers"]
-    if b"cache-control" in read or CACHE_HEADER in read:
-        lines = tuple([line for line in scope["headers"] if line[0] in _CACHE_HEADERS])
-    named = [_parse_cache_mode(value.decode("latin-1")) for name, value in lines if name == CACHE_HEADER]
-    headers = [value.decode("latin-1") for name, value in lines if name != CACHE_HEADER]
-    return make_cache_policy(
-        mode, ttl_seconds, headers, named=named, enabled=route.cache_seconds is not None, apply=apply
-    )
-
-
-def _parse_cache_mode(value: str) -> Mode:
-    mode = next((mode for mode in MODES if mode == value.strip().lower()), None)
-    if mode is None:
-        raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
-    return mode

@@ -29,7 +29,7 @@ from app.chat.token_usage import as_free
 from app.errors import ParleyError, UpstreamFailed
 from app.formats.base import SUMMARY_QUESTION, ReplyInfo, make_summary
 from app.formats.body import ParsedRequest
-from app.formats.responses.compaction import WholeSummary
+from app.formats.responses.whole_summary import WholeSummary
 from app.gateway import ReplyOptions
 from app.routing import ModelRoute
 from app.steps.context_edits import split_last_message

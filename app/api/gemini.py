@@ -20,7 +20,7 @@ from app.cache import Apply
 from app.errors import NotFound
 from app.formats.gemini import GEMINI
 from app.formats.gemini.body import GenerateTarget, parse_count_body, parse_generate_body
-from app.formats.gemini.paths import wants_events
+from app.formats.gemini.paths import skips_errors, wants_events
 
 _API = ("/v1beta/models", "/v1/models", "/v1alpha/models")
 _PLATFORM = tuple(
@@ -77,11 +77,13 @@ def _make_methods(context: AppContext, apply: Apply) -> dict[str, MakeEndpoint]:
     def make_embedding(model: str, *, batch: bool) -> Serve:
         return GeminiEmbeddings(context, model, batch=batch)
 
+    def make_stream(model: str, scope: Scope) -> Serve:
+        array, skips = not wants_events(scope["query_string"]), skips_errors(scope["state"]["headers"])
+        return make_chat(GenerateTarget(model, stream=True, array=array, skips_errors=skips))
+
     return {
         "generateContent": lambda model, scope: make_chat(GenerateTarget(model)),
-        "streamGenerateContent": lambda model, scope: make_chat(
-            GenerateTarget(model, stream=True, array=not wants_events(scope["query_string"]))
-        ),
+        "streamGenerateContent": make_stream,
         "countTokens": make_count,
         "embedContent": lambda model, scope: make_embedding(model, batch=False),
         "batchEmbedContents": lambda model, scope: make_embedding(model, batch=True),

@@ -11,7 +11,9 @@ from app.access import Caller
 from app.api.asgi import Scope
 from app.api.context import AppContext
 from app.chat.admitted import Admitted, mark_admitted
+from app.chat.known_conversation import is_same
 from app.chat.messages import ChatRequest, Text
+from app.endpoints.body import EndpointBody
 from app.formats.body import ParsedRequest
 from app.formats.sessions import find_session, hash_session
 from app.observe.trace_context import PassedTrace, RequestTrace, new_span_id
@@ -50,14 +52,14 @@ def begin_passing(context: AppContext, request: "RequestInProgress", route: Mode
 
 
 async def admit_fields(
-    request: "RequestInProgress", guard: "RequestGuard", fields: Mapping[str, msgspec.Raw]
+    request: "RequestInProgress", guard: "RequestGuard", body: EndpointBody
 ) -> dict[str, msgspec.Raw]:
     """Show the fields of a request that is no conversation to its guards. Raises ParleyError."""
+    values = {name: body.read(name) for name in body.fields if name != "model"}
     with _telling(request, guard):
-        values = {name: msgspec.json.decode(raw) for name, raw in fields.items() if name != "model"}
         admitted = await guard.admit_fields(values)
-    changed = {name: value for name, value in admitted.items() if value != values[name]}
-    return {**fields, **{name: msgspec.Raw(msgspec.json.encode(value)) for name, value in changed.items()}}
+    changed = {name: value for name, value in admitted.items() if not is_same(value, values[name])}
+    return {**body.fields, **{name: msgspec.Raw(msgspec.json.encode(value)) for name, value in changed.items()}}
 
 
 def begin_counting(
@@ -98,6 +100,7 @@ def _begin(
         route.model,
         caller.name,
         "" if caller.team is None else caller.team.name,
+        caller.user or "",
         hashed,
         masking_scope,
         {name: headers[name.encode()].decode("latin-1") for name in names if name.encode() in headers},

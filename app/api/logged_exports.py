@@ -1,5 +1,6 @@
 """Write a logged request in the form that is asked for, with the settings of its models."""
 
+from functools import partial
 from typing import Any, Literal, TypeAlias, assert_never
 
 import msgspec
@@ -12,6 +13,7 @@ from app.errors import ParleyError
 from app.formats.anthropic.body import parse_messages_body
 from app.formats.body import ParsedRequest
 from app.formats.chat_body import parse_chat_body
+from app.formats.gemini.body import GenerateTarget, parse_generate_body
 from app.formats.openai.body import parse_completions_body
 from app.formats.responses.body import parse_responses_body
 from app.observe.content import CapturedContent
@@ -28,6 +30,7 @@ from app.upstream.api import find_api
 
 ExportForm: TypeAlias = Literal["report", "har", "curl", "otel"]
 _PARSERS: dict[str, Any] = {
+    "gemini": partial(parse_generate_body, target=GenerateTarget("")),
     "chat": parse_chat_body,
     "completions": parse_completions_body,
     "messages": parse_messages_body,

@@ -13,9 +13,11 @@ from app.routing import ModelRoute
 def find_route(gateway: Gateway, model: str, caller: Caller, endpoint: ModelEndpoint | None = CHAT) -> ModelRoute:
     """Return the route of a model for an endpoint; None is one that all models serve. Raises Forbidden for a model that
     the caller may not use, whether or not it exists, UnknownModel, and WrongEndpoint."""
-    caller.check_endpoint(endpoint)
-    route = _find_allowed(gateway, model, caller)
-    check_endpoint(route, endpoint)
+    if caller.endpoints is not None:
+        caller.check_endpoint(endpoint)
+    route = gateway.route(model) if caller.models is None else _find_allowed(gateway, model, caller)
+    if endpoint not in route.endpoints:
+        check_endpoint(route, endpoint)
     return route
 
 
@@ -28,15 +30,15 @@ def check_endpoint(route: ModelRoute, endpoint: ModelEndpoint | None) -> None:
 
 
 def _find_allowed(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
+    """Return the route of a model for a caller who may not use all models."""
     try:
         route = gateway.route(model)
     except UnknownModel:
         caller.check_model(model)
         raise
-    if caller.models is not None:
-        caller.check_model(gateway.read_id(model), route.model)
-        if caller.own_fallbacks and route.has_fallbacks:
-            return route.with_fallbacks(lambda name: caller.may_use(name, gateway.find_name(name)))
+    caller.check_model(gateway.read_id(model), route.model)
+    if caller.own_fallbacks and route.has_fallbacks:
+        return route.with_fallbacks(lambda name: caller.may_use(name, gateway.find_name(name)))
     return route
 
 

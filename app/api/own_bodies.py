@@ -32,7 +32,9 @@ def choose_own(
     Raises ParleyError if none speaks its API, and the gateway cannot read the body.
     """
     conversation = parsed.request
-    speaking = [one for one in route.deployments if takes_own(one, conversation)]
+    own = conversation.source or conversation.passed
+    api = None if own is None else own.api
+    speaking = [one for one in route.deployments if one.target.api == api and takes_own(one, conversation)]
     if not speaking or translates or (has_tools and conversation.server_tools is not None):
         check_translation(conversation, route)
         return replace(parsed, request=replace(conversation, source=None, passed=None)), False

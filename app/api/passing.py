@@ -20,6 +20,7 @@ from app.api.recorded_endpoint import RecordedEndpoint
 from app.api.request_in_progress import RequestInProgress
 from app.api.router import AsgiRoute
 from app.api.spool import Spool
+from app.api.stored_vectors import StoredVectors, find_vectors
 from app.api.uploads import UploadLimits, read_upload
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS
 from app.endpoints.body import EndpointBody, read_fields
@@ -32,7 +33,7 @@ from app.formats.openai import OPENAI
 from app.gateway import Gateway, new_reply_id
 from app.observe.logs import log_late_failure
 from app.routing import ModelRoute, PreparedRequest, PrepareFallback
-from app.routing.passing import Form, prepare_passing
+from app.routing.passing import Form, estimate_usage, prepare_passing
 
 
 class PassingEndpoint(RecordedEndpoint):
@@ -56,9 +57,13 @@ class PassingEndpoint(RecordedEndpoint):
                 body = await self._read_body(raw, request)
                 del raw
                 prepared, body = await self._accept(request, body)
+                vectors = await find_vectors(context, request, prepared, body)
+                if vectors is not None and vectors.body is not body:
+                    body = vectors.body
+                    prepared = self._prepare(request, body, prepared.route)
                 prepare_fallback = partial(self._prepare_fallback, request, body, None)
                 del body
-                await self._deliver(request, prepared, prepare_fallback)
+                await self._deliver(request, prepared, prepare_fallback, vectors)
         return None
 
     async def _read_body(self, raw: bytes | bytearray, request: RequestInProgress) -> EndpointBody:
@@ -102,10 +107,11 @@ class PassingEndpoint(RecordedEndpoint):
         record.record_model(model)
         route = find_route(gateway, model, request.caller, endpoint.serves)
         record.record_model(model, route.model)
-        await self._reserve(request, route, body)
+        await gateway.check_passed_urls(route, body.find_urls())
+        await self._reserve(request, route, body, form)
         if request.live.guards is not None:
             body = await self._admit(request, body, route, form)
-        return prepare_passing(endpoint, path, body, route, request.caller.rights, form), body
+        return self._prepare(request, body, route, form), body
 
     async def _admit(
         self, request: RequestInProgress, body: EndpointBody, route: ModelRoute, form: Form | None
@@ -120,7 +126,7 @@ class PassingEndpoint(RecordedEndpoint):
         if what is not None:
             text = f"guards check the requests for the model {route.model!r}, and cannot look at {what}"
             raise Unsupported(f"{text}: send a conversation, or use a model without guards")
-        return replace(body, fields=await admit_fields(request, guard, body.fields))
+        return replace(body, fields=await admit_fields(request, guard, body))
 
     def _find_only_model(self, gateway: Gateway, caller: Caller, path: str) -> str:
         """Return the only model that serves this endpoint and that the caller may use. Raises BadRequest."""
@@ -135,7 +141,9 @@ class PassingEndpoint(RecordedEndpoint):
         known = f": {', '.join(names)}" if names else ", and none is configured that this caller may use"
         raise BadRequest(f"`model` is required: the name of a model that serves {self._endpoint.name}{known}", "model")
 
-    async def _reserve(self, request: RequestInProgress, route: ModelRoute, body: EndpointBody) -> None:
+    async def _reserve(
+        self, request: RequestInProgress, route: ModelRoute, body: EndpointBody, form: Form | None
+    ) -> None:
         """Reserve the limits of the request. Raises RateLimited or QuotaExceeded."""
         limiter, endpoint = self._context.limiter, self._endpoint
         if limiter is None:
@@ -148,6 +156,7 @@ class PassingEndpoint(RecordedEndpoint):
             (find_most_tokens(body, DEFAULT_REPLY_TOKENS) if endpoint.generates else 0) or None,
             0,
             lambda: most,
+            lambda: estimate_usage(endpoint, body, form).most_units,
         )
         if reservation is not None:
             request.record.record_reservation(reservation)
@@ -159,18 +168,32 @@ class PassingEndpoint(RecordedEndpoint):
         """Prepare the request for another model. Raises ParleyError."""
         route = request.live.gateway.route(name)
         check_endpoint(route, self._endpoint.serves)
+        await request.live.gateway.check_passed_urls(route, body.find_urls())
+        return self._prepare(request, body, route, form)
+
+    def _prepare(
+        self, request: RequestInProgress, body: EndpointBody, route: ModelRoute, form: Form | None = None
+    ) -> PreparedRequest:
+        """Raises Forbidden."""
         path = self._find_path(request)
         return prepare_passing(self._endpoint, path, body, route, request.caller.rights, form)
 
     async def _deliver(
-        self, request: RequestInProgress, prepared: PreparedRequest, prepare_fallback: PrepareFallback
+        self,
+        request: RequestInProgress,
+        prepared: PreparedRequest,
+        prepare_fallback: PrepareFallback,
+        vectors: StoredVectors | None = None,
     ) -> None:
-        """Send the answer to its end, and record it."""
+        """Send the answer to its end, and record it. `vectors` are those that are known of it."""
         context, record, attempts, gateway = self._context, request.record, request.attempts, request.live.gateway
         info = ReplyInfo(new_reply_id(), request.id, prepared.route.model, 0, warnings=request.read_tags(None))
         response = self._create_response(request, info)
         response.attempts = attempts
-        opening = gateway.open_passing(prepared, attempts, prepare_fallback)
+        open_rest = partial(gateway.open_passing, prepared, attempts, prepare_fallback)
+        opening = open_rest() if vectors is None else vectors.open(open_rest)
+        if vectors is not None:
+            response.set_origin(vectors.origin)
         try:
             await context.replies.run(response, opening, request.receive, request.lease)
         finally:

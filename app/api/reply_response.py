@@ -589,9 +589,10 @@ class EventStreamResponse(ReplyResponse):
         self._finish()
 
     def _end_failed_stream(self, data: bytes) -> None:
-        """End a stream with an error. If it ends within a call, and clients of the format run the half of a call where
-        a body ends, the body has no end."""
-        if not self.format.cuts_failed_calls or not _is_within_call(self.encoder):
+        """End a stream with an error. The body has no end where clients of the format would take half a reply for a
+        whole one."""
+        cuts = self.format.cuts_failed
+        if cuts == "never" or (cuts == "calls" and not _is_within_call(self.encoder)):
             self._end_stream(data)
             return
         self._write(data)

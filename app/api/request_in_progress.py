@@ -9,6 +9,7 @@ from app.api.context import AppContext
 from app.api.end_users import name_user
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.chat.stream import AttemptLog
+from app.formats.gemini.paths import wants_events
 from app.observe.request_record import RequestRecord
 from app.usage.tags import TAGS_HEADER, read_tags
 
@@ -76,7 +77,9 @@ class RequestInProgress:
         scope, caller = self.scope, self.caller
         control = scope["state"]["headers"].get(b"cache-control", b"")
         bodies = bodies and b"no-store" not in control.lower()
-        capture = log.begin(caller.name, caller.identity, scope["path"], scope["headers"], bodies=bodies)
+        # Of a query nothing else is kept: it may have keys.
+        path = f"{scope['path']}?alt=sse" if wants_events(scope["query_string"]) else scope["path"]
+        capture = log.begin(caller.name, caller.identity, path, scope["headers"], bodies=bodies)
         if capture is not None:
             self.record.capture = self.attempts.recorder = capture
             self.writer = self.record_writes(self.writer)
@@ -112,7 +115,10 @@ class RequestInProgress:
 
     def read_tags(self, metadata: Mapping[str, str] | None) -> tuple[str, ...]:
         """Record the tags of the request. Returns warnings about those that do not count."""
-        tags, warnings = read_tags(self.scope["state"]["headers"].get(TAGS_HEADER), metadata)
+        header = self.scope["state"]["headers"].get(TAGS_HEADER)
+        if header is None and not metadata:
+            return ()
+        tags, warnings = read_tags(header, metadata)
         if tags:
             self.record.record_tags(tags)
         return tuple(warnings)

@@ -32,12 +32,17 @@ class Upload:
         self._boundary = boundary
 
     def read_fields(self) -> EndpointBody:
-        """Return the fields that are read. Raises BadRequest."""
+        """Return the fields that are read, and all others that are no files. Raises BadRequest."""
         try:
             texts = {name.decode(): value.decode() for name, value in self._scan.fields.items()}
         except UnicodeDecodeError:
             raise BadRequest("the fields `model`, `prompt`, `stream` and `n` of the form must be UTF-8") from None
-        fields = {name: Raw(msgspec.json.encode(text)) for name, text in texts.items() if name == "prompt"}
+        others: dict[str, list[str]] = {}
+        for name, value in self._scan.others:
+            others.setdefault(name.decode(errors="replace"), []).append(value.decode(errors="replace"))
+        given = {name: values[0] if len(values) == 1 else values for name, values in others.items()}
+        fields = {name: Raw(msgspec.json.encode(value)) for name, value in given.items()}
+        fields |= {name: Raw(msgspec.json.encode(text)) for name, text in texts.items() if name == "prompt"}
         if texts.get("n", "").isdigit():
             fields["n"] = Raw(texts["n"].encode())
         stream = texts.get("stream", "").strip().lower() in ("true", "1")
@@ -55,6 +60,10 @@ class Upload:
     @property
     def content_type(self) -> str:
         return self._content_type
+
+    @property
+    def size(self) -> int:
+        return self._spool.size
 
 
 async def read_upload(

@@ -7,7 +7,7 @@ its readers have left by then.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,8 @@ MAX_RECENT_BYTES = 16 * 1024 * 1024
 third more."""
 MAX_RECENT_REPLY_BYTES = 1024 * 1024
 """A larger reply is not kept decoded."""
+_READ_TOGETHER = 100
+"""How many values that are no replies are read at the same time."""
 MAX_RECENT_REPLIES = 2000
 """The garbage collector visits about 15 objects of each."""
 
@@ -225,7 +227,7 @@ class Cache:
             self._to_store.add((request, call))
         elif self._is_cacheable(call):
             self._keep_newest(request.key, call)
-            self._start_storing(request, call, None)
+            self._start_storing_reply(request, call, None)
         else:
             self._forget(request.key, call)
 
@@ -245,9 +247,9 @@ class Cache:
             self._forget(request.key, call)
             return
         call.entry = data
-        self._start_storing(request, call, data)
+        self._start_storing_reply(request, call, data)
 
-    def _start_storing(self, request: CacheRequest, call: InFlightCall, data: bytes | None) -> None:
+    def _start_storing_reply(self, request: CacheRequest, call: InFlightCall, data: bytes | None) -> None:
         task = asyncio.get_running_loop().create_task(self._store_reply(request, call, data))
         self._storing.add(task)
         task.add_done_callback(self._storing.discard)
@@ -325,6 +327,41 @@ class Cache:
         if coordinator is None or not await coordinator.is_known(name):
             return None
         return self._new_call(lambda call: coordinator.follow(call, name), self._remove_call)
+
+    # Values that are no replies.
+
+    async def read_values(self, keys: Sequence[str], max_age: int | None = None) -> dict[str, tuple[bytes, float]]:
+        """Return those values of these keys that are stored, each with its age in seconds: at most `max_age`."""
+        found: dict[str, tuple[bytes, float]] = {}
+        wanted = list(dict.fromkeys(keys))
+        try:
+            for start in range(0, len(wanted), _READ_TOGETHER):
+                part = wanted[start : start + _READ_TOGETHER]
+                values = await asyncio.gather(*map(self._store.get, part))
+                now = self._rules.clock()
+                found |= {
+                    key: (value.value, max(0.0, now - value.stored_at))
+                    for key, value in zip(part, values, strict=True)
+                    if value is not None
+                }
+        except StoreError as error:  # a request goes on without the cache
+            self._throttled_log.warn("cached values were not read", error)
+            return {}
+        return {key: one for key, one in found.items() if max_age is None or one[1] <= max_age}
+
+    def start_storing(self, values: Mapping[str, bytes], ttl_seconds: float, model: str) -> None:
+        """Start to store values under their keys, which no reply has."""
+        task = asyncio.get_running_loop().create_task(self._store_values(values, ttl_seconds, model))
+        self._storing.add(task)
+        task.add_done_callback(self._storing.discard)
+
+    async def _store_values(self, values: Mapping[str, bytes], ttl_seconds: float, model: str) -> None:
+        puts = [self._store.put(key, data, ttl_seconds=ttl_seconds, model=model) for key, data in values.items()]
+        for error in await asyncio.gather(*puts, return_exceptions=True):
+            if isinstance(error, BaseException) and not isinstance(error, StoreError):
+                raise error
+            if error is not None and not isinstance(error, NotKept):
+                self._throttled_log.warn("a value was not cached", error)
 
     # Maintenance.
 

@@ -184,6 +184,8 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     """The parameter that the server refused, under the gateway's name."""
     server_tools: ServerToolsSummary | None = None
     """What the reply had done with tools that the gateway runs before it failed."""
+    policy: PolicyRefusal | None = None
+    """A guard of the operator has refused the reply; the server is not at fault."""
 
 
 OutputOutcome: TypeAlias = Literal["valid", "explained", "mended", "invalid", "unchecked", "asked_again", "fallback"]

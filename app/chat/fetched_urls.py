@@ -31,6 +31,7 @@ _DATA = frozenset(("file_data", "input_audio"))
 _CONVERSATIONS = ("messages", "input", "contents")
 _APART = frozenset((*_CONVERSATIONS, "tools", "system", "instructions", "systemInstruction"))
 _MOST_BEFORE_SLASHES = 64
+_SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:")
 _TEXTS = frozenset(("arguments", "input_schema", "parameters", "schema", "metadata"))
 """Fields in which nothing is fetched."""
 
@@ -59,8 +60,15 @@ def find_body_urls(
     return tuple(sorted({*found, *addresses, *gather(find_body_urls, read, entries, known, ())}))
 
 
-def find_addresses(fields: Mapping[str, Any], path: str = "") -> list[tuple[str, str]]:
-    """Return (JSON path, URL) of each address in fields of which the gateway does not know whether a server uses it."""
+def find_media_addresses(fields: Mapping[str, Any], media: Set[str]) -> list[tuple[str, str]]:
+    """Return (JSON path, URL) of each address in the fields of a request that is no conversation. Those of the names in
+    `media` have a medium, as base64 or as a URL."""
+    return [(path, url) for path, url in find_addresses(fields, names=media) if _SCHEME.match(url)]
+
+
+def find_addresses(fields: Mapping[str, Any], path: str = "", names: Set[str] = frozenset()) -> list[tuple[str, str]]:
+    """Return (JSON path, URL) of each address in fields of which the gateway does not know whether a server uses it:
+    those whose name has a word for an address, or is in `names`."""
     found: list[tuple[str, str]] = []
     waiting: list[tuple[str, Any, bool]] = [(path, fields, False)]
     while waiting:
@@ -68,12 +76,17 @@ def find_addresses(fields: Mapping[str, Any], path: str = "") -> list[tuple[str,
         if isinstance(one, dict):
             for name, inner in one.items():
                 if name not in _TEXTS:
-                    waiting.append((f"{place}.{name}" if place else name, inner, is_address or _has_address(name)))
+                    below = f"{place}.{name}" if place else name
+                    waiting.append((below, inner, is_address or name in names or _has_address(name)))
         elif isinstance(one, list):
             waiting += ((f"{place}[{index}]", inner, is_address) for index, inner in enumerate(one))
-        elif is_address and isinstance(one, str) and "//" in one[:_MOST_BEFORE_SLASHES]:
+        elif is_address and isinstance(one, str) and "//" in one[:_MOST_BEFORE_SLASHES] and not _is_data(one):
             found.append((place, one))
     return sorted(found)
+
+
+def _is_data(text: str) -> bool:
+    return text[:_MOST_BEFORE_SLASHES].lstrip()[:5].lower() == "data:"
 
 
 @lru_cache(maxsize=1024)

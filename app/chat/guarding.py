@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from app.chat.admitted import Admitted
 from app.chat.attachments import Attachment
 from app.chat.events import Fault
 from app.chat.stage import Stage
@@ -20,6 +21,10 @@ class Guarding(Protocol):
 
     async def admit_files(self, files: Mapping[Any, Attachment]) -> dict[Any, Attachment]:
         """Return the media of the request with the texts of files as the model may have them. Raises ParleyError."""
+
+    def mask_quotes(self, request: Admitted) -> Admitted:
+        """Return the request with the values of its files masked where the assistant has quoted them. The texts of
+        files are known after the conversation was admitted."""
 
     def clean_fault(self, fault: Fault) -> Fault:
         """Return a fault without what a model has generated, if guards look at that."""

@@ -13,6 +13,9 @@ class PolicyRefusal(Struct, frozen=True):
         """What the client is told."""
         return write_refusal(self.guard, self.reason)
 
+    def to_dict(self) -> dict[str, str | None]:
+        return {"guard": self.guard, "reason": self.reason, "category": self.category}
+
 
 def write_refusal(guard: str, reason: str) -> str:
     return f"The policy {guard} refused this: {reason.rstrip('.')}."

@@ -1,13 +1,12 @@
 """Estimates the tokens of a request before the model has counted them."""
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
 
 import msgspec
 
 from app.chat.attachments import Attachment, FileText
 from app.chat.known_conversation import add_up
-from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
+from app.chat.messages import ChatRequest, Media, Message, Reasoning, Text, Tool, ToolCall, ToolResult
 
 BYTES_PER_TOKEN = 4
 """Of English text; texts in other languages have more bytes and more tokens."""
@@ -25,8 +24,10 @@ def estimate_prompt_tokens(request: ChatRequest, attachments: Iterable[Attachmen
     for attachment in attachments:
         if type(attachment) is FileText:
             size += sum(_text_size(section.text) for section in attachment.sections)
-    size += add_up(count_bytes, request.messages, request.known)
-    size += add_up(_count_tools, request.tools, request.known)
+    known = request.known
+    size += count_bytes(request.messages) if known is None else add_up(count_bytes, request.messages, known)
+    if request.tools:
+        size += add_up(_count_tools, request.tools, known)
     if not request.messages and request.passed is not None:  # the gateway could not read them
         size += len(msgspec.json.encode(request.passed.body))
     return size // BYTES_PER_TOKEN + MESSAGE_TOKENS * len(request.messages)
@@ -34,30 +35,28 @@ def estimate_prompt_tokens(request: ChatRequest, attachments: Iterable[Attachmen
 
 def count_bytes(messages: Sequence[Message]) -> int:
     """Return the size of messages in bytes; media count as what they cost."""
-    size = 0
+    texts: list[str] = []
+    urls = 0
     for message in messages:
         for part in message.parts:
-            size += _text_size(part.text) if type(part) is Text else _size(part)
-    return size
+            if type(part) is Text or type(part) is Reasoning:
+                texts.append(part.text)
+            elif type(part) is ToolCall:
+                texts += (part.name, part.arguments)
+            elif type(part) is Media:
+                urls += len(part.urls)
+            elif type(part) is ToolResult:
+                for one in part.content:
+                    if type(one) is Text:
+                        texts.append(one.text)
+                    elif type(one) is Media:
+                        urls += len(one.urls)
+    size = sum([len(text) if text.isascii() else _text_size(text) for text in texts])
+    return size + urls * MEDIA_TOKENS * BYTES_PER_TOKEN
 
 
 def _count_tools(tools: Sequence[Tool]) -> int:
     return sum([len(msgspec.json.encode(tool.schema)) for tool in tools])
-
-
-def _size(part: Part) -> int:
-    """Return the size of a part in bytes."""
-    match part:
-        case Text() | Reasoning():
-            return _text_size(part.text)
-        case ToolCall():
-            return _text_size(part.name) + _text_size(part.arguments)
-        case ToolResult():
-            return sum(map(_size, part.content))
-        case Media():
-            return MEDIA_TOKENS * BYTES_PER_TOKEN * len(part.urls)
-        case _:
-            assert_never(part)
 
 
 def _text_size(text: str) -> int:

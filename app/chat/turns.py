@@ -77,4 +77,7 @@ class Turn:
             return False
         if self._phase == _PHASE["tool_call"] or (message.turn is not None and message.turn == self._turn):
             return True
-        return all(_PHASE.get(part.kind, _LATER) > self._phase for part in parts or _NO_PARTS)
+        first = _LATER
+        for part in parts or _NO_PARTS:
+            first = min(first, _PHASE.get(part.kind, _LATER))
+        return first > self._phase

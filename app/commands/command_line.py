@@ -308,6 +308,19 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=NUMBER",
         help="a limit, such as requests_per_minute=60 or spend_per_month=50; may be repeated",
     )
+    create.add_argument(
+        "--users", metavar="PLACE", help="where requests name their end user, such as header:x-user or metadata.user_id"
+    )
+    create.add_argument("--users-required", action="store_true", help="refuse replies to requests that name no user")
+    create.add_argument("--hash-users", action="store_true", help="know users by a keyed hash of their name only")
+    create.add_argument(
+        "--user-limit",
+        dest="limits_per_user",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="a limit of each user; may be repeated",
+    )
     rotate.add_argument(
         "--overlap",
         type=_parse_seconds,

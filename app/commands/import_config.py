@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -47,15 +48,19 @@ def run(arguments: argparse.Namespace) -> int:
 def find_mistakes(text: str, draft: Draft) -> list[str]:
     """Return what is wrong with the settings, whatever its variables are."""
     environ = {name: _PLACEHOLDER for name in draft.list_variables()}
-    for row in draft.upstreams.values():
-        for name in draft.list_variables():
-            if str(row["base_url"]).startswith(f"${{{name}}}"):
-                environ[name] = "http://127.0.0.1"
+    for setting, name in re.findall(r'^(base_url|url|proxy) = "\$\{(\w+)\}', text, re.MULTILINE):
+        environ[name] = "http://127.0.0.1" if setting != "url" or _is_of_tools(name, draft) else "redis://127.0.0.1"
     keys = draft.others.get("keys", {})
     missing = ",".join(f"{name}:{_PLACEHOLDER}" for name, row in keys.items() if "sha256" not in row)
     if missing:
         environ["PARLEY_API_KEYS"] = missing
     return check_text(text, environ)
+
+
+def _is_of_tools(variable: str, draft: Draft) -> bool:
+    """Return whether a variable is the address of a server of tools; else it is that of the cache."""
+    servers = draft.others.get("mcp_servers", {}).values()
+    return any(str(row.get("url", "")).startswith(f"${{{variable}}}") for row in servers)
 
 
 def check_text(text: str, environ: Mapping[str, str]) -> list[str]:

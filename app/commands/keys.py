@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -83,17 +83,27 @@ def _manage(arguments: argparse.Namespace, gateway: Gateway) -> int:
 
 def _describe_new(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the body of the request for a new key. Raises UsageError."""
+    names = ("name", "models", "team", "expires", "note", "users")
+    fields = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    return fields | {
+        "admin": arguments.admin,
+        "limits": _read_limits("--limit", arguments.limits),
+        "users_required": arguments.users_required,
+        "hash_users": arguments.hash_users,
+        "limits_per_user": _read_limits("--user-limit", arguments.limits_per_user),
+    }
+
+
+def _read_limits(option: str, given: Sequence[str]) -> dict[str, float]:
+    """Raises UsageError."""
     limits: dict[str, float] = {}
-    for given in arguments.limits:
-        name, _, number = given.partition("=")
+    for one in given:
+        name, _, number = one.partition("=")
         try:
             limits[name] = float(number) if name.startswith("spend") else int(number)
         except ValueError:
-            text = f"--limit: must be NAME=NUMBER, such as requests_per_minute=60, not {given!r}"
-            raise UsageError(text) from None
-    names = ("name", "models", "team", "expires", "note")
-    fields = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-    return fields | {"admin": arguments.admin, "limits": limits}
+            raise UsageError(f"{option}: must be NAME=NUMBER, such as requests_per_minute=60, not {one!r}") from None
+    return limits
 
 
 def _print_secret(arguments: argparse.Namespace, row: Mapping[str, Any]) -> None:

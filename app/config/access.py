@@ -220,11 +220,14 @@ def find_highest_prices(settings: Settings) -> dict[str, Price]:
 
 
 def find_free_models(settings: Settings) -> frozenset[str]:
-    """Return the models for which a request costs nothing, whichever model answers."""
+    """Return the models for which a request costs nothing, whichever model answers and whatever it searches."""
+    hosted = (settings.hosted_tools.web_search, settings.hosted_tools.web_fetch)
+    priced = [ModelGlobs(tool.models) for tool in hosted if tool is not None and tool.price.per_1000]
 
     def is_free(name: str) -> bool:
         row = settings.models.get(name)
-        return row is not None and row.price is not None and row.price.to_price().is_free
+        is_known = row is not None and row.price is not None and row.price.to_price().is_free
+        return is_known and not any(models.match(name) for models in priced)
 
     return frozenset(name for name in settings.models if all(map(is_free, find_answering(settings, name))))
 

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from app.chat.fetched_urls import find_media_addresses
 from app.chat.token_estimate import BYTES_PER_TOKEN
 from app.errors import BadRequest
+from app.params import read_number
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_value = msgspec.json.Decoder().decode
@@ -22,6 +24,16 @@ CONTENT_FIELDS = frozenset(
     }
 )
 """What a model is given to read. Prompts are counted by these; no other field of them chooses anything."""
+
+
+_MEDIA = frozenset(
+    {
+        *("image", "images", "mask", "audio", "video", "videos", "pdf", "file", "files", "ref_audio"),
+        *("reference_image", "reference_images", "reference_audio", "input_image", "input_images", "audio_prompt"),
+    }
+)
+"""Fields, at any depth, with media that servers take as a URL, too: Jina's and Voyage's vectors and rankings, edits of
+images, voices to copy. With `modality`, infinity reads the texts of `input` as such."""
 
 
 class EndpointBody(Struct, frozen=True):
@@ -49,15 +61,15 @@ class EndpointBody(Struct, frozen=True):
         return isinstance(options, dict) and "include_usage" in options
 
     def read(self, name: str) -> Any:
-        """Return a value; None if there is none."""
+        """Return a value; None if there is none. Raises BadRequest."""
         raw = self.fields.get(name)
-        return None if raw is None else _decode_value(raw)
+        return None if raw is None else _read_value(name, raw)
 
-    def read_count(self, name: str) -> int | None:
-        """Return a whole number above 0; None if there is none, or another value."""
-        raw = self.fields.get(name)
-        digits = b"" if raw is None else bytes(raw).strip()
-        return int(digits) or None if _NUMBER.fullmatch(digits) and len(digits) < 10 else None
+    def read_count(self, *names: str) -> int | None:
+        """Return the largest whole number above 0 of these fields, in any form in which servers read one (`2`, `2.0`,
+        `"2"`); None if there is none."""
+        counts = [read_number(self.read(name)) for name in names if name in self.fields]
+        return max(counts, default=0) or None
 
     def estimate_tokens(self) -> int:
         """Return about how many tokens a model must read: by the bytes of texts, and by the numbers in lists."""
@@ -67,6 +79,19 @@ class EndpointBody(Struct, frozen=True):
         """Return the length of the text `input`, as speech is billed."""
         text = self.read("input") if "input" in self.fields else None
         return len(text) if isinstance(text, str) else 0
+
+    def find_urls(self) -> list[tuple[str, str]]:
+        """Return (JSON path, URL) of each URL that a model server may fetch."""
+        modality = self.read("modality")
+        names = _MEDIA | CONTENT_FIELDS if isinstance(modality, str) and modality in _MEDIA else _MEDIA
+        texts = CONTENT_FIELDS - names
+        waiting = ((name, bytes(raw)) for name, raw in self.fields.items())
+        found = [name for name, raw in waiting if b"/" in raw and (name not in texts or b"{" in raw)]
+        return find_media_addresses({name: self.read(name) for name in found}, names)
+
+    def read_media(self) -> dict[str, Any]:
+        """Return the fields with media, and a voice, which may be those of the operator's account."""
+        return {name: self.read(name) for name in (*_MEDIA, "voice") if name in self.fields}
 
     def list_options(self) -> dict[str, Any]:
         """Return the fields that may choose something at a server."""
@@ -82,10 +107,19 @@ def read_fields(data: bytes | bytearray) -> EndpointBody:
         raise BadRequest("the body must be a JSON object, with `model`", None) from None
     except ValueError as error:
         raise BadRequest(f"the body is not valid JSON: {error}", None) from None
-    model = _decode_value(fields["model"]) if "model" in fields else None
+    model = _read_value("model", fields["model"]) if "model" in fields else None
     if model is not None and (not isinstance(model, str) or not model):
         raise BadRequest("`model` must be the name of a model, a text that is not empty", "model")
     return EndpointBody(fields, model, bytes(fields.get("stream", b"")).strip() == b"true")
+
+
+def _read_value(name: str, raw: Raw) -> Any:
+    """Return a value. Raises BadRequest: only its ends were looked for, and a number may be too large, or a value too
+    deep."""
+    try:
+        return _decode_value(raw)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"`{name[:80]}` has a value that cannot be read: {error}", name[:80]) from None
 
 
 def _estimate_tokens(raw: bytes) -> int:

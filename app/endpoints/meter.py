@@ -23,8 +23,18 @@ class Estimate(Struct, frozen=True):
     """A unit that is billed, with the number that counts if the server does not tell it."""
     generates: bool = False
     """The answer has generated tokens."""
+    most_seconds: int = 0
+    """How long an uploaded recording may be."""
     is_free: bool = False
     """Nothing is billed, and the server need not tell a usage."""
+
+    @property
+    def most_units(self) -> dict[str, int]:
+        """What the request may be billed for beside tokens, at most."""
+        units = {"characters": self.characters, **dict([self.unknown] if self.unknown else [])}
+        if "seconds" in units:
+            units["seconds"] = max(units["seconds"], self.most_seconds)
+        return units
 
 
 class AnswerMeter:

@@ -13,7 +13,8 @@ _MAX_HEAD_BYTES = 8 * 1024
 _BOUNDARY = re.compile(r"""multipart/form-data\s*;.*?\bboundary=(?:"([^"\\]{1,70})"|([^\s";,]{1,70}))""", re.IGNORECASE)
 _NAME = re.compile(rb"""[;\s]name\*?\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";]+))""", re.IGNORECASE)
 _FILE = re.compile(rb"[;\s]filename\*?\s*=", re.IGNORECASE)
-_READ = frozenset((b"model", b"stream", b"n", b"prompt"))
+READ = frozenset((b"model", b"stream", b"n", b"prompt"))
+"""The fields of which the gateway takes the value."""
 _MODEL = b"model"
 
 
@@ -29,6 +30,8 @@ class MultipartScan:
     def __init__(self, boundary: bytes, max_parts: int) -> None:
         self.fields: dict[bytes, bytes] = {}
         """The values of the fields that are read."""
+        self.others: list[tuple[bytes, bytes]] = []
+        """The names and values of all others that are no files, for what they may not choose at a server."""
         self.model_span: tuple[int, int] | None = None
         """Where the name of the model begins and ends in the body."""
         self.end = 0
@@ -89,9 +92,13 @@ class MultipartScan:
         self._offset += size
 
     def _end_value(self) -> None:
-        if self._value is None or self._name not in _READ:
+        if self._value is None:
             return
-        value = self.fields[self._name] = bytes(self._value)
+        value = bytes(self._value)
+        if self._name not in READ:
+            self.others.append((self._name, value))
+            return
+        self.fields[self._name] = value
         if self._name == _MODEL:
             self.model_span = (self._offset - len(value), self._offset)
 
@@ -120,4 +127,7 @@ class MultipartScan:
         is_file = _FILE.search(lines[0]) is not None
         if self._name.lower() == _MODEL and (is_file or self._name in self.fields or self._name != _MODEL):
             raise BadRequest("`model` must be one field of the form, and no file", "model")
+        if self._name in self.fields:
+            name = self._name.decode()
+            raise BadRequest(f"`{name}` must be given once in the form", name)
         self._value = None if is_file else bytearray()

@@ -244,11 +244,11 @@ class Format(Struct, frozen=True):
     """The changes that the framework of this format makes to a conversation."""
     tells_approval: bool = True
     """A reply in this format can say that a call waits for approval."""
-    cuts_failed_calls: bool = False
-    """A stream that fails within a call ends without the end of its body: after that, clients of this format would run
-    the half of a call."""
-    reply_stage: Callable[[ReplyMode], Stage] | None = None
-    """Makes the stage that the events of a reply pass before they are encoded."""
+    cuts_failed: Literal["never", "calls", "streams"] = "never"
+    """Which streams that fail end without the end of their body, behind the error: all `streams`, because the clients
+    skip the error, or those that fail within `calls`, the half of which the clients would run."""
+    reply_stage: Callable[[ReplyInfo, ReplyMode], Stage | None] | None = None
+    """Makes the stage that the events of a reply pass before they are encoded; None if this reply passes none."""
     stream_type: bytes = EVENT_STREAM
     """The content type of a stream."""
     frame_end: bytes = FRAME_END
@@ -260,7 +260,7 @@ class Format(Struct, frozen=True):
 
     def make_stage(self, info: ReplyInfo, mode: ReplyMode) -> Stage | None:
         """Return what the events of a reply pass before they are encoded; None if they pass nothing."""
-        stage = None if self.reply_stage is None else self.reply_stage(mode)
+        stage = None if self.reply_stage is None else self.reply_stage(info, mode)
         if info.guarded is None:
             return stage
         guarded = info.guarded.make_stage(fails_refused=self.fails_refused)

@@ -29,19 +29,23 @@ def validate_rest(entries: Sequence[Any], known: int, schema: EntrySchema) -> li
     """
     if entries and (known or schema.plain):
         try:
-            return [_validate(entry, schema) for entry in entries[known:]]
+            return _validate_each(entries[known:], schema)
         except ValidationError:
             pass  # its places are those in an entry
     valid: list[Any] = schema.whole.validate_python(entries)
     return valid[known:]
 
 
-def _validate(entry: Any, schema: EntrySchema) -> Any:
-    kind = entry.get(schema.field) if isinstance(entry, dict) else None
-    plain = schema.plain.get(kind) if isinstance(kind, str) else None
-    if plain is not None:
-        try:
-            return msgspec.convert(entry, plain)
-        except (msgspec.ValidationError, UnicodeEncodeError):
-            pass  # it has another form, or is not valid; half of a surrogate pair is no word
-    return schema.each.validate_python(entry)
+def _validate_each(entries: Sequence[Any], schema: EntrySchema) -> list[Any]:
+    valid: list[Any] = []
+    for entry in entries:
+        kind = entry.get(schema.field) if isinstance(entry, dict) else None
+        plain = schema.plain.get(kind) if isinstance(kind, str) else None
+        if plain is not None:
+            try:
+                valid.append(msgspec.convert(entry, plain))
+                continue
+            except (msgspec.ValidationError, UnicodeEncodeError):
+                pass  # it has another form, or is not valid; half of a surrogate pair is no word
+        valid.append(schema.each.validate_python(entry))
+    return valid

@@ -71,15 +71,18 @@ def _find_unknown_keys(field: str, items: Sequence[Any]) -> list[str]:
         wrapper = _find_wrapper(item)
         if is_ask(item) or (wrapper is None and item.keys() <= _FUNCTION_KEYS):
             continue
-        ignored = [key for key in item if key not in ("type", wrapper, _MARK)] if wrapper else []
-        warnings += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in ignored)
+        if wrapper:
+            ignored = [key for key in item if key not in ("type", wrapper, _MARK)]
+            warnings += [f"{json_path([key], path)} is not a field of a tool and was ignored" for key in ignored]
         schema, path = (item[wrapper], f"{path}.{wrapper}") if wrapper else (item, path)
         if _is_custom(item):
             unknown = [key for key in schema if key not in _CUSTOM_KEYS and key not in ("type", _MARK)]
-            warnings += (f"{json_path([key], path)} is not a field of a custom tool and was ignored" for key in unknown)
-            continue
-        unknown = [key for key in schema if key not in _FUNCTION_KEYS]
-        warnings += (f"{json_path([key], path)} is not a field of a function and was sent as it is" for key in unknown)
+            warnings += [f"{json_path([key], path)} is not a field of a custom tool and was ignored" for key in unknown]
+        elif not schema.keys() <= _FUNCTION_KEYS:
+            unknown = [key for key in schema if key not in _FUNCTION_KEYS]
+            warnings += [
+                f"{json_path([key], path)} is not a field of a function and was sent as it is" for key in unknown
+            ]
     return warnings
 
 

@@ -1,39 +1,51 @@
-"""Looks at every value of a body, however deep: whether JSON can express it, and how many there are in lists."""
+"""Looks at every value of a body, however deep: whether JSON can express it, and how many there are in lists.
+
+Values are looked at level by level: a call for each object would cost more than the look at what is in it.
+"""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
 """The range of integers in values that are passed on: the JSON parsers of other programs accept no others."""
 
 
-def are_valid(values: Iterable[Any], max_nesting: int) -> bool:
+def are_valid(values: Sequence[Any], max_nesting: int) -> bool:
     """Whether JSON can express every number, and no value is nested deeper than `max_nesting`."""
-    for value in values:
-        if isinstance(value, str) or value is None:
-            continue
-        if isinstance(value, dict):
-            if value and not (max_nesting and are_valid(value.values(), max_nesting - 1)):
+    level: list[Any] = list(values)
+    for _ in range(max_nesting + 1):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, str) or value is None:
+                continue
+            if isinstance(value, dict):
+                inner.extend(value.values())
+            elif isinstance(value, list):
+                inner.extend(value)
+            elif isinstance(value, float):
+                if not math.isfinite(value):
+                    return False
+            elif isinstance(value, int) and not MIN_INTEGER <= value <= MAX_INTEGER:
                 return False
-        elif isinstance(value, list):
-            if value and not (max_nesting and are_valid(value, max_nesting - 1)):
-                return False
-        elif isinstance(value, float):
-            if not math.isfinite(value):
-                return False
-        elif isinstance(value, int) and not MIN_INTEGER <= value <= MAX_INTEGER:
-            return False
-    return True
+        if not inner:
+            return True
+        level = inner
+    return False
 
 
-def count_entries(value: Any) -> int:
-    """Count the entries of an object's lists, and of the lists in them (tool results, the frames of a video)."""
+def count_entries(values: Sequence[Any]) -> int:
+    """Count the entries of the lists in these objects, and of the lists in those entries (tool results, the frames of a
+    video)."""
     count = 0
-    if isinstance(value, dict):
-        for inner in value.values():
-            if isinstance(inner, list):
-                count += len(inner)
-                for entry in inner:
-                    count += count_entries(entry)
+    level: list[Any] = list(values)
+    while level:
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                for member in value.values():
+                    if isinstance(member, list):
+                        inner.extend(member)
+        count += len(inner)
+        level = inner
     return count

@@ -1,14 +1,14 @@
 """Check the limits of one request that no type can express: the length of lists, the nesting, and numbers."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from msgspec import Struct
 
 from app.errors import Violation
 from app.formats.nested_values import MAX_INTEGER, MIN_INTEGER, are_valid, count_entries
-from app.formats.request_memory import keep, list_places, resume
+from app.formats.request_memory import keep, resume
 from app.validation.violations import json_path
 
 MAX_WARNINGS = 200
@@ -41,11 +41,13 @@ def find_long_lists(body: Mapping[str, Any], limits: RequestLimits, conversation
 
 
 def _count_all_items(messages: list[Any]) -> int:
-    known, count = resume(messages, count_entries)
-    counts = [count or 0, *map(count_entries, messages[known:])]
-    for place in list_places(messages, known):
-        keep(messages, place, count_entries, sum(counts[: place - known + 1]))
-    return sum(counts)
+    known, count, places = resume(messages, count_entries)
+    count = count or 0
+    for place in places:
+        count += count_entries(messages[known:place])
+        keep(messages, place, count_entries, count)
+        known = place
+    return count + count_entries(messages[known:])
 
 
 def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:
@@ -53,14 +55,7 @@ def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vio
 
     Nearly every value is valid, so this is found out first, without the paths of its parts.
     """
-    if type(value) is not list:
-        return iter(()) if are_valid((value,), max_nesting) else _find_invalid_values(value, path, max_nesting)
-    known, _ = resume(value, (are_valid, max_nesting))
-    if not are_valid((value[known:],), max_nesting):
-        return _find_invalid_values(value, path, max_nesting)
-    for place in list_places(value, known):
-        keep(value, place, (are_valid, max_nesting), True)
-    return iter(())
+    return iter(()) if _are_valid([value], max_nesting) else _find_invalid_values(value, path, max_nesting)
 
 
 def find_invalid_fields(
@@ -69,9 +64,30 @@ def find_invalid_fields(
     """Yield the violations of `find_invalid_values` in all fields of a body, also in those that nothing reads: a server
     of the client's own API may be sent them. `names` has the caller's names of fields; the types of `typed` fields say
     already what is wrong with a single value."""
-    for field, value in body.items():
-        if isinstance(value, dict | list) or field not in typed:
-            yield from find_invalid_values(value, json_path([names.get(field, field)]), max_nesting)
+    fields = {field: value for field, value in body.items() if isinstance(value, dict | list) or field not in typed}
+    if not _are_valid(fields.values(), max_nesting):
+        for field, value in fields.items():
+            yield from _find_invalid_values(value, json_path([names.get(field, field)]), max_nesting)
+
+
+def _are_valid(values: Iterable[Any], max_nesting: int) -> bool:
+    """Look at all values together. Of lists that are remembered, only what is new is looked at."""
+    what, new = (are_valid, max_nesting), []
+    remembered: list[tuple[list[Any], Sequence[int]]] = []
+    for value in values:
+        if type(value) is list:
+            known, _, places = resume(value, what)
+            new.append(value[known:] if known else value)
+            if places:
+                remembered.append((value, places))
+        else:
+            new.append(value)
+    if not are_valid(new, max_nesting):
+        return False
+    for entries, places in remembered:
+        for place in places:
+            keep(entries, place, what, True)
+    return True
 
 
 def _find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:

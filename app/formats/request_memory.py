@@ -39,7 +39,7 @@ _MAX_COMPARED = 64
 """With how many requests of its caller a request is compared, the most recent ones first."""
 _LARGEST_SHARE = 4
 """A request that would take more than this part of the memory is not remembered: others would be dropped for it."""
-_CONVERSATIONS = ("messages", "input")
+_CONVERSATIONS = ("messages", "input", "contents")
 """The fields that may be the list of a conversation."""
 _OTHER_LISTS = ("tools", "functions", "system")
 """The other fields whose first object is a `FirstEntry`."""
@@ -458,62 +458,62 @@ class _KeptState(Struct, frozen=True):
     state: Any
 
 
-def resume(entries: Sequence[Any], what: Any) -> tuple[int, Any]:
-    """Return (a number of entries at the beginning of a conversation, the state after them) that was kept for `what`:
-    that of the most entries. (0, None) if there is none, or the first entry is no object."""
-    kept = _find_state(entries, len(entries), what)
-    return (0, None) if kept is None else (len(kept.entries), kept.state)
+Resumed: TypeAlias = tuple[int, Any, Sequence[int]]
+"""How many entries at the beginning of a list are known, the state after them, and after how many entries a state is
+worth keeping."""
+NOTHING_KNOWN: Resumed = (0, None, ())
+
+
+def resume(entries: Sequence[Any], what: Any) -> Resumed:
+    """Return what was kept of a conversation for `what`: the state after the most entries, None if there is none.
+
+    States are worth keeping after all entries, with which the next request begins, and after all that are not among the
+    last ones. None is of a list that is not remembered, whose first entry is no `FirstEntry`.
+    """
+    if not entries or type(entries[0]) is not FirstEntry:
+        return NOTHING_KNOWN
+    kept = _find_state(entries[0], entries, what)
+    known, state = (0, None) if kept is None else (len(kept.entries), kept.state)
+    places = (len(entries) - CHANGED_MESSAGES, len(entries))
+    return known, state, [number for number in places if number > known]
 
 
 def keep(entries: Sequence[Any], number: int, what: Any, state: Any) -> None:
     """Keep the state after the first `number` entries of a conversation, which depends on nothing else and must not be
-    changed. Nothing is kept if the first of them is no `FirstEntry`."""
-    first = entries[0] if number else None
-    if type(first) is not FirstEntry:
-        return
-    known = _find_state(entries, number, what)
-    if known is None or len(known.entries) < number:
-        kept: tuple[_KeptState, ...] = first.found.get(what, ())
-        first.found[what] = (_KeptState(list(entries[:number]), state), *kept[: MAX_STATES - 1])
+    changed. `resume` has said that it is worth keeping."""
+    first: FirstEntry = entries[0]
+    kept: tuple[_KeptState, ...] = first.found.get(what, ())
+    first.found[what] = (_KeptState(list(entries[:number]), state), *kept[: MAX_STATES - 1])
 
 
-def _find_state(entries: Sequence[Any], number: int, what: Any) -> _KeptState | None:
-    """Return what was kept for `what` after the most of the first `number` entries."""
-    first = entries[0] if number else None
+def _find_state(first: FirstEntry, entries: Sequence[Any], what: Any) -> _KeptState | None:
+    """Return what was kept for `what` after the most of the entries."""
     found: _KeptState | None = None
-    for kept in first.found.get(what, ()) if type(first) is FirstEntry else ():
+    for kept in first.found.get(what, ()):
         count = len(kept.entries)
-        is_longer = count <= number and (found is None or count > len(found.entries))
+        is_longer = count <= len(entries) and (found is None or count > len(found.entries))
         if is_longer and kept.entries[-1] is entries[count - 1] and all(map(is_, kept.entries, entries)):
             found = kept
     return found
 
 
-def list_places(entries: Sequence[Any], known: int) -> Iterator[int]:
-    """Yield the numbers of entries after which a state is worth keeping, if it is known after `known` of them: the next
-    request begins with all of them, or with all that are not among the last ones."""
-    if entries and type(entries[0]) is FirstEntry:
-        for number in (len(entries) - CHANGED_MESSAGES, len(entries)):
-            if number > known:
-                yield number
-
-
-def map_entries(entries: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
-    """Return what the function returns for each entry; it is not called again for those that begin an earlier
-    conversation. It must not depend on anything else, and what it returns must not be changed."""
-    known, done = resume(entries, function)
-    made: list[T] = [*(done or ()), *map(function, entries[known:])]
-    for place in list_places(entries, known):
+def map_entries(entries: Sequence[Any], function: Callable[[Sequence[Any]], list[T]]) -> list[T]:
+    """Return what the function returns for entries: one value for each, which depends on nothing else and must not be
+    changed. It is not given those again that begin an earlier conversation."""
+    known, done, places = resume(entries, function)
+    made: list[T] = [*(done or ()), *function(entries[known:])]
+    for place in places:
         keep(entries, place, function, made[:place])
     return made
 
 
 def recall(entries: Sequence[Any], what: Any, make: Callable[[], T]) -> T:
     """Return what was found out about a whole list for `what`, else what `make` returns, which must not be changed."""
-    known, found = resume(entries, what)
-    if not known or known < len(entries):
+    known, found, places = resume(entries, what)
+    if known < len(entries) or not known:
         found = make()
-        keep(entries, len(entries), what, found)
+        if places:
+            keep(entries, len(entries), what, found)
     return found  # type: ignore[no-any-return]  # `what` says of which type it is
 
 
@@ -524,8 +524,8 @@ def validate_entries(entries: Any, schema: EntrySchema) -> Any:
     """
     if not isinstance(entries, list):
         return schema.whole.validate_python(entries)
-    known, done = resume(entries, schema.whole)
+    known, done, places = resume(entries, schema.whole)
     valid = [*(done or ()), *validate_rest(entries, known, schema)]
-    for place in list_places(entries, known):
+    for place in places:
         keep(entries, place, schema.whole, valid[:place])
     return valid

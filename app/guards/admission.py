@@ -20,16 +20,16 @@ from app.chat.admitted import Admitted, mark_admitted
 from app.chat.attachments import Attachment, FileText, Unreadable
 from app.chat.events import Fault
 from app.chat.known_conversation import KnownConversation, find_end
-from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import ChatRequest, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Reply
 from app.endpoints.body import CONTENT_FIELDS
 from app.errors import GuardUnavailable, InvalidInput, ParleyError, PolicyRefused, Unsupported
 from app.guards.detectors import Span
 from app.guards.guards import NOTICE, Guards, GuardSet
-from app.guards.masking import FindSpans, Refused, SpanRule, ValueMasker, find_masked, mask_conversation
-from app.guards.memory import PASSED, Passed, Rejected, Remembered, Replaced, make_key
-from app.guards.parts import Place, find_last_answer, list_parts, replace_texts, write_withheld
+from app.guards.masking import FindSpans, Refused, SpanRule, ValueMasker, find_masked, mask_conversation, mask_quotes
+from app.guards.memory import PASSED, SUSPECTED, Passed, Rejected, Remembered, Replaced, Suspected, make_key
+from app.guards.parts import Place, find_last_answer, find_question, list_parts, replace_texts, write_withheld
 from app.guards.placeholders import Placeholders
 from app.guards.restoring import RestoringStage, restore_text
 from app.guards.rules import GuardRule
@@ -57,6 +57,8 @@ class RequestFacts(Struct, frozen=True):
     model: str
     key: str = ""
     team: str = ""
+    user: str = ""
+    """The end user of the key."""
     session: str = ""
     scope: str = ""
     """Callers with the same scope have the same placeholders, and share verdicts."""
@@ -87,6 +89,8 @@ class RequestGuard:
         self.placeholders = Placeholders(chosen.masking.key, facts.scope)
         self.verdicts: dict[str, str] = {}
         """What each guard has said of the request."""
+        self._words_of_files: dict[str, Mapping[tuple[str, str], str]] = {}
+        """The words of the values in the texts of files, by the URLs of these."""
         self._turn = 0
         self._asks = True
         """Services are asked."""
@@ -230,29 +234,37 @@ class RequestGuard:
             count = masker.counts.get(rule.name, 0)
             word = {"mask": "masked", "redact": "redacted", "reject": "found", "observe": "found"}[rule.action]
             self.verdicts.setdefault(rule.name, f"{word}:{count}" if count else "pass")
-            self._guards.observer.count_check(
-                rule.name, "request", "replace" if count and rule.action != "observe" else "pass"
-            )
+            self._guards.count_check(rule.name, "request", "replace" if count and rule.action != "observe" else "pass")
 
     def _withhold(
         self, given: Sequence[Message], masked: Sequence[Message], refused: Sequence[tuple[int, int, Refused]]
     ) -> Sequence[Message]:
         """Refuse the request for a new text with a value that is refused; withhold others. Raises PolicyRefused."""
-        last_answer, out = find_last_answer(given), list(masked)
+        last_answer, question, out = find_last_answer(given), find_question(given), list(masked)
         for number, index, why in refused:
-            message = out[number]
-            is_result = message.parts[index].kind == "tool_result"
+            message, part = out[number], given[number].parts[index]
             rule = next(rule for rule in self.chosen.rules if rule.name == why.guard)
-            if number > last_answer and (not is_result or rule.refuses_results):
+            is_new = number > last_answer and (part.kind != "tool_result" or rule.refuses_results)
+            if is_new and isinstance(part, Text) and message.role == "user":
+                is_new = not self._was_refused(rule, message.role, part.text) or number >= question
+            if is_new:
                 self._refuse(why.guard, why.reason, why.kind.lower())
             out[number] = _withhold_part(message, index, why)
             self.verdicts[why.guard] = "withhold"
         return out
 
+    def _was_refused(self, rule: GuardRule, role: Role, text: str) -> bool:
+        """Whether a guard with detectors has refused a text of an earlier request. It has refused it now."""
+        memory = self._guards.memory
+        key = make_key(self._guards.digest(rule), self._facts.scope, TextPart("", role, "text", text))
+        refused = memory.get(key) is not None
+        memory.put(key, Rejected(""), rule.remember_seconds)
+        return refused
+
     def _refuse(self, guard: str, reason: str, category: str | None) -> None:
         """Raises PolicyRefused."""
         self.verdicts[guard] = "reject"
-        self._guards.observer.count_check(guard, "request", "reject")
+        self._guards.count_check(guard, "request", "reject")
         log.info("request %s: the guard %s has refused it, category %s", self._facts.request_id, guard, category)
         raise PolicyRefused(guard, cut_reason(reason), category)
 
@@ -302,7 +314,7 @@ class RequestGuard:
         for item, file in files.items():
             if isinstance(file, FileText) and file.sections:
                 try:
-                    texts = await self.admit_texts([section.text for section in file.sections], "file")
+                    texts = await self.admit_texts([section.text for section in file.sections], "file", item.url)
                 except PolicyRefused as error:
                     if item.required:
                         raise
@@ -315,7 +327,13 @@ class RequestGuard:
                 out[item] = replace(file, sections=tuple(sections))
         return out
 
-    async def admit_texts(self, texts: Sequence[str], kind: str) -> list[str]:
+    def mask_quotes(self, request: Admitted) -> Admitted:
+        if not self._words_of_files:
+            return request
+        masked = mask_quotes(request.messages, self._make_masker({}), self._words_of_files)
+        return mark_admitted(replace(request, messages=tuple(masked)))
+
+    async def admit_texts(self, texts: Sequence[str], kind: str, url: str = "") -> list[str]:
         """Return texts that came with a request, as its model may have them. Raises ParleyError."""
         message = Message("user", tuple(map(Text, texts)), path=kind)
         request = ChatRequest(self._facts.model, (message,))
@@ -323,6 +341,8 @@ class RequestGuard:
         spans, _ = await self._analyze(messages)
         masker = self._make_masker(spans)
         done = await asyncio.to_thread(mask_conversation, messages, masker, self.placeholders, None)
+        if url and masker.words:
+            self._words_of_files[url] = masker.words
         self._report_masked(masker)
         masked = self._withhold(messages, done.messages, done.refused)
         judged = await self._judge(request, masked, sees_original=False)
@@ -418,6 +438,7 @@ class RequestGuard:
             _Asked(place, part, make_key(digest, self._facts.scope, part))
             for place, part in list_parts(rest, start, last_answer, rule)
         ]
+        asked = self._move_refused(asked, find_question(messages))
         outcomes, complete = await self._find_outcomes(rule, asked)
         new: dict[Place, str] = {}
         for one in asked:
@@ -434,6 +455,20 @@ class RequestGuard:
                 known.keep(what, messages[:end], (judged[:end], until))  # clients change the last ones
         return judged if new or before else messages
 
+    def _move_refused(self, asked: Sequence[_Asked], question: int) -> list[_Asked]:
+        """Return the parts, of which texts that were refused in an earlier request, and that are not the newest text of
+        the user, count as older ones: a client may have no answer to put behind a request that was refused."""
+        memory = self._guards.memory
+        return [
+            replace(one, part=replace(one.part, group="C"))
+            if one.part.group == "A"
+            and one.part.role == "user"
+            and one.place.message < question
+            and isinstance(memory.get(one.key), Rejected | Suspected)
+            else one
+            for one in asked
+        ]
+
     def _apply(self, rule: GuardRule, one: _Asked, outcome: Remembered) -> str | None:
         """Return the new text of a part; None if it stays. Raises PolicyRefused."""
         if isinstance(outcome, Passed):
@@ -443,7 +478,7 @@ class RequestGuard:
         group = one.part.group
         if group == "A" or (group == "B" and rule.refuses_results):
             self._refuse(rule.name, outcome.reason, outcome.category)
-        self._guards.observer.count_check(rule.name, "request", "withhold")
+        self._guards.count_check(rule.name, "request", "withhold")
         log.info(
             "request %s: the guard %s has refused %s, which is withheld", self._facts.request_id, rule.name, one.part.id
         )
@@ -454,20 +489,24 @@ class RequestGuard:
         memory = self._guards.memory
         outcomes: dict[Place, Remembered] = {}
         new: list[_Asked] = []
+        alone: list[_Asked] = []
         for one in asked:
             remembered = memory.get(one.key)
-            if remembered is not None:
+            if isinstance(remembered, Suspected) and one.part.group == "C":
+                alone.append(one)
+            elif remembered is not None and not isinstance(remembered, Suspected):
                 outcomes[one.place] = remembered
             elif one.part.text.strip():
                 new.append(one)
         for one in asked:  # refused again without a question
             if isinstance(outcomes.get(one.place), Rejected):
                 self._apply(rule, one, outcomes[one.place])
-        if not new:
+        if not new and not alone:
             if asked:
-                self._guards.observer.count_check(rule.name, "request", "remembered")
+                self._guards.count_check(rule.name, "request", "remembered")
             return outcomes, True
-        groups = split_groups(new) if SERVICES[rule.api].asks_groups else [new]
+        groups = split_groups(new) if SERVICES[rule.api].asks_groups or not new else [new]
+        groups += [[one] for one in alone] if len(alone) <= MAX_SINGLE_QUESTIONS else [alone]
         try:
             for found in await gather_verdicts([self._ask_group(rule, group) for group in groups]):
                 outcomes |= found
@@ -484,6 +523,8 @@ class RequestGuard:
             apart = split_groups(group)
             if len(apart) == 1:
                 if group[0].part.group == "A":
+                    for one in group:
+                        self._guards.memory.put(one.key, SUSPECTED, rule.remember_seconds)
                     self._refuse(rule.name, verdict.reason, verdict.category)
                 apart = [[one] for one in group] if len(group) <= MAX_SINGLE_QUESTIONS else []
             if apart:
@@ -515,6 +556,7 @@ class RequestGuard:
             facts.endpoint,
             facts.key,
             facts.team,
+            facts.user,
             self._turn,
             final,
             facts.headers,
@@ -532,11 +574,11 @@ class RequestGuard:
     def _note(self, rule: GuardRule, verdict: str) -> None:
         if self.verdicts.get(rule.name) not in ("failed", "withhold"):
             self.verdicts[rule.name] = verdict
-        self._guards.observer.count_check(rule.name, "request", verdict)
+        self._guards.count_check(rule.name, "request", verdict)
 
     def _fail(self, rule: GuardRule, phase: str, error: GuardError) -> None:
         """Raises GuardUnavailable, unless the operator has chosen to go on."""
-        self._guards.observer.count_check(rule.name, phase, "failed")
+        self._guards.count_check(rule.name, phase, "failed")
         self.verdicts[rule.name] = "failed"
         log.error("request %s: the guard %s gave no verdict: %s", self._facts.request_id, rule.name, error)
         if not rule.passes_on_failure and not rule.observes:
@@ -566,9 +608,9 @@ class RequestGuard:
         for rule in self.chosen.watching:
             try:
                 verdict = await self._ask(rule, self._make_question(_select(rule, parts), "reply"))
-                self._guards.observer.count_check(rule.name, "reply", type(verdict).__name__.lower())
+                self._guards.count_check(rule.name, "reply", type(verdict).__name__.lower())
             except GuardError as error:
-                self._guards.observer.count_check(rule.name, "reply", "failed")
+                self._guards.count_check(rule.name, "reply", "failed")
                 log.error("request %s: the guard %s gave no verdict: %s", self._facts.request_id, rule.name, error)
             except Exception:
                 log.exception("defect while a guard observed a reply")
@@ -583,7 +625,10 @@ class RequestGuard:
             if not shown:
                 continue
             if rule.sees_original:
-                shown = [replace(part, text=restore_text(part.text, self.placeholders)) for part in shown]
+                shown = [
+                    replace(part, text=restore_text(part.text, self.placeholders, in_json=part.kind == "arguments"))
+                    for part in shown
+                ]
             try:
                 verdict = (
                     self._find_locally(rule, shown)
@@ -594,11 +639,11 @@ class RequestGuard:
                 self._fail(rule, "reply", error)
                 continue
             if isinstance(verdict, Reject):
-                self._guards.observer.count_check(rule.name, "reply", "reject")
+                self._guards.count_check(rule.name, "reply", "reject")
                 log.info("request %s: the guard %s has refused the reply", self._facts.request_id, rule.name)
                 return JudgedReply(refused=(rule.name, cut_reason(verdict.reason), verdict.category))
             holdback = max(holdback, verdict.holdback)
-            self._guards.observer.count_check(rule.name, "reply", "replace" if isinstance(verdict, Replace) else "pass")
+            self._guards.count_check(rule.name, "reply", "replace" if isinstance(verdict, Replace) else "pass")
             if isinstance(verdict, Replace):
                 try:
                     texts |= self._take_replacements(rule, shown, verdict)
@@ -610,7 +655,14 @@ class RequestGuard:
         new = {part.id: check_replacement(part, verdict.texts[part.id]) for part in shown if part.id in verdict.texts}
         if rule.sees_original:
             masker = self._make_masker({})
-            new = {id_: masker.mask_known(text) for id_, text in new.items()}
+            masker.words.update(self.placeholders.words)
+            kinds = {part.id: part.kind for part in shown}
+            new = {
+                id_: masker.mask_arguments(text, of_model=True).text
+                if kinds[id_] == "arguments"
+                else masker.mask_known(text)
+                for id_, text in new.items()
+            }
         return new
 
     def _find_locally(self, rule: GuardRule, parts: Sequence[TextPart]) -> Verdict:

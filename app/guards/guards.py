@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
@@ -104,6 +105,8 @@ class Guards:
         self.memory: VerdictMemory = VerdictMemory() if previous is None else previous.memory
         self.observer: GuardObserver = NoObserver() if previous is None else previous.observer
         """Set by those who count."""
+        self.verdicts: Counter[tuple[str, str]] = Counter() if previous is None else previous.verdicts
+        """How many verdicts of each guard there were since the process began, by its name and the verdict."""
 
     def select(self, models: tuple[str, ...], key: str) -> GuardSet | None:
         """Return the guards for requests that one of these models may answer; None if there are none."""
@@ -124,6 +127,10 @@ class Guards:
 
     def client(self, name: str) -> GuardClient:
         return self._clients[name]
+
+    def count_check(self, guard: str, phase: str, verdict: str) -> None:
+        self.verdicts[guard, verdict] += 1
+        self.observer.count_check(guard, phase, verdict)
 
     def make_find(self, rules: Sequence[GuardRule]) -> FindSpans:
         """Return what searches a text with the detectors of these guards."""

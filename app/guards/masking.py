@@ -68,6 +68,8 @@ class ValueMasker:
         """How many values each guard has found."""
         self.kinds: dict[str, int] = {}
         """How many values were masked or redacted, by kind."""
+        self.words: dict[tuple[str, str], str] = {}
+        """The words of the values that were found before the place at which it is, by kind and value."""
         self._longest_first: list[tuple[str, str]] = []
 
     def mask(self, text: str) -> MaskedText:
@@ -101,11 +103,14 @@ class ValueMasker:
         self.kinds[span.kind] = self.kinds.get(span.kind, 0) + 1
         if rule.action == "redact":
             return f"[{span.kind}]"
-        return self._placeholders.mask(span.kind, text[span.start : span.end])
+        value = text[span.start : span.end]
+        placeholder = self._placeholders.mask(span.kind, value)
+        self.words[span.kind, value] = self._placeholders.words[span.kind, value]
+        return placeholder
 
     def mask_known(self, text: str) -> str:
         """Mask the values that were found so far, and search for no others."""
-        words = self._placeholders.words
+        words = self.words
         if not words or not text:
             return text
         if len(self._longest_first) != len(words):
@@ -186,28 +191,44 @@ def mask_conversation(
 ) -> MaskedConversation:
     """Mask the messages of a conversation. The beginning that is known for `what` is not searched again."""
     if known is None:
-        return _extend(_NOTHING, messages, masker, placeholders)
+        return _extend(_NOTHING, messages, masker)
     done = find_masked(messages, known, what)
     placeholders.add(done.words)
+    masker.words.update(done.words)
     count = len(done.messages)
     end = find_end(count, len(messages))
     if end > count:
-        done = _extend(done, messages[count:end], masker, placeholders)
+        done = _extend(done, messages[count:end], masker)
         known.keep(what, messages[:end], done)  # clients change the last ones
-    done = _extend(done, messages[len(done.messages) :], masker, placeholders)
+    done = _extend(done, messages[len(done.messages) :], masker)
     known.keep((*what, "whole"), messages, done)
     return done
 
 
-def _extend(
-    done: MaskedConversation, messages: Sequence[Message], masker: ValueMasker, placeholders: Placeholders
-) -> MaskedConversation:
+def _extend(done: MaskedConversation, messages: Sequence[Message], masker: ValueMasker) -> MaskedConversation:
     out, refused = list(done.messages), list(done.refused)
     for message in messages:
         masked, reasons = mask_message(message, masker)
         refused += [(len(out), place, why) for place, why in reasons]
         out.append(masked)
-    return MaskedConversation(tuple(out), tuple(placeholders.words.items()), tuple(refused))
+    return MaskedConversation(tuple(out), tuple(masker.words.items()), tuple(refused))
+
+
+def mask_quotes(
+    messages: Sequence[Message], masker: ValueMasker, files: Mapping[str, Mapping[tuple[str, str], str]]
+) -> Sequence[Message]:
+    """Mask the values of files, by the URLs of these, in the turns of the assistant behind them."""
+    out: list[Message] = []
+    for message in messages:
+        if message.role == "assistant":
+            out.append(mask_message(message, masker)[0] if masker.words else message)
+            continue
+        out.append(message)
+        for part in message.parts:
+            for item in part.content if isinstance(part, ToolResult) else (part,):
+                for url in item.urls if isinstance(item, Media) else ():
+                    masker.words.update(files.get(url, {}))
+    return out
 
 
 def mask_message(message: Message, masker: ValueMasker) -> tuple[Message, list[tuple[int, Refused]]]:

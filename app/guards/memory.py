@@ -29,8 +29,12 @@ class Rejected(Struct, frozen=True):
     category: str | None = None
 
 
+class Suspected(Struct, frozen=True):
+    """It was refused together with others, and it is not known which of them was meant."""
+
+
 Remembered: TypeAlias = Passed | Replaced | Rejected
-PASSED = Passed()
+PASSED, SUSPECTED = Passed(), Suspected()
 
 
 class VerdictMemory:

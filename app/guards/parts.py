@@ -29,6 +29,16 @@ def find_last_answer(messages: Sequence[Message]) -> int:
     return end - 1
 
 
+def find_question(messages: Sequence[Message]) -> int:
+    """Return the place of the newest text of the user; -1 if there is none."""
+    places = range(len(messages) - 1, -1, -1)
+    return next((at for at in places if messages[at].role == "user" and _has_text(messages[at])), -1)
+
+
+def _has_text(message: Message) -> bool:
+    return any(isinstance(part, Text) for part in message.parts)
+
+
 def list_parts(
     messages: Sequence[Message], first: int, last_answer: int, rule: GuardRule
 ) -> Iterator[tuple[Place, TextPart]]:

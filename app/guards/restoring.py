@@ -10,7 +10,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -34,13 +34,18 @@ _OPEN, _CLOSE = r"(?:\[|\\{1,2}\[|%5[Bb]|&#91;)", r"(?:\]|\\{1,2}\]|%5[Dd]|&#93;
 _PLACEHOLDER = re.compile(
     rf"(?:({_OPEN})|(?<![A-Za-z0-9_]))([A-Za-z_]{{2,16}}_[A-Za-z2-7]{{8}})(?![A-Za-z0-9_])({_CLOSE})?"
 )
+_ESCAPE = r'\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})'
+_IN_JSON = re.compile(
+    rf"(?:({_OPEN})|({_ESCAPE})|(?<![A-Za-z0-9_]))([A-Za-z_]{{2,16}}_[A-Za-z2-7]{{8}})(?![A-Za-z0-9_])({_CLOSE})?|{_ESCAPE}"
+)
+"""Escapes are read from left to right, so that it is known which letters belong to one: `\\nEMAIL_YGDF6NR7`."""
+_LAST_ESCAPE = re.compile(rf"{_ESCAPE}\Z")
+_BEGUN_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
 _LAST_WORD = re.compile(rf"({_OPEN}|(?<![A-Za-z0-9_]))([A-Za-z0-9_]*)\Z")
 _BEGUN_OPEN = re.compile(r"(?:\[|\\{1,2}\[?|%(?:5[Bb]?)?|&(?:#(?:9(?:1;?)?)?)?)\Z")
 _BEGUN_CLOSE = re.compile(r"(?:\\{1,2}|%5?|&(?:#(?:93?)?)?)\Z")
 _ANY_BEGUN = re.compile(r"[A-Z_]{0,16}(?:_[A-Z2-7]{0,8})?")
 _MAY_BE_HELD = re.compile(r"[A-Za-z0-9_\[\\%&#;]\Z")
-
-Write: TypeAlias = Callable[[str], str]
 
 
 class Report(Protocol):
@@ -59,20 +64,24 @@ def write_in_json(value: str) -> str:
 class Restorer:
     """Restores one text, which comes in pieces."""
 
-    def __init__(self, placeholders: Placeholders, write: Write, report: Report) -> None:
-        """`report` is called with each placeholder, and whether it stands for a value of the request."""
+    def __init__(self, placeholders: Placeholders, report: Report, *, in_json: bool = False) -> None:
+        """`report` is called with each placeholder, and whether it stands for a value of the request. `in_json`: the
+        text is JSON, such as the arguments of a call."""
         self._values = placeholders.values
-        self._write = write
+        self._in_json = in_json
+        self._write = write_in_json if in_json else write_plain
         self._report = report
         self._words: list[str] = []
         """Those of `_values`, sorted."""
         self._held = ""
         self._before = ""
-        """The last character that was passed on: a word goes on behind it."""
+        """The last character that was passed on, behind which a word goes on; none behind an escape of JSON."""
 
     def feed(self, text: str) -> str:
         text = self._held + text
         cut = self._find_cut(text)
+        if self._in_json:
+            cut = _find_begun_escape(text, cut)
         self._held = text[cut:]
         return self._restore(text[:cut])
 
@@ -101,9 +110,13 @@ class Restorer:
         if found is None:
             return end
         opening, word = found.groups()
+        place = found.start()
+        if self._in_json and not opening:
+            escaped = _count_escaped(text, place, end)
+            place, word = place + escaped, word[escaped:]
         known = word.upper() in self._values if whole else self._is_begun(word.upper())
         if known or (opening and not whole and _ANY_BEGUN.fullmatch(word)):
-            return found.start()
+            return place
         return end
 
     def _is_begun(self, word: str) -> bool:
@@ -117,32 +130,60 @@ class Restorer:
         if not text:
             return ""
         whole, place = self._before + text, len(self._before)
-        self._before = text[-1]
+        self._before = "" if self._in_json and _ends_with_escape(text) else text[-1]
         if "_" not in text:
             return text
         out: list[str] = []
-        for found in _PLACEHOLDER.finditer(whole, place):
+        for found in (_IN_JSON if self._in_json else _PLACEHOLDER).finditer(whole, place):
             out += (whole[place : found.start()], self._replace(found))
             place = found.end()
         return "".join((*out, whole[place:])) if out else text
 
     def _replace(self, found: "re.Match[str]") -> str:
-        opening, word, closing = found.groups()
-        value = self._values.get(word.upper())
+        opening, *escape, word, closing = found.groups()
+        value = None if word is None else self._values.get(word.upper())
         if value is None:
-            if opening and closing and word.isupper():
+            if word is not None and opening and closing and word.isupper():
                 self._report(word, known=False)
             return found.group()
         self._report(word, known=True)
         written = self._write(value)
+        if escape and escape[0]:
+            return f"{escape[0]}{written}{closing or ''}"
         return written if opening and closing else f"{opening or ''}{written}{closing or ''}"
 
 
-def restore_text(text: str, placeholders: Placeholders, write: Write = write_plain) -> str:
+def _count_backslashes(text: str, end: int) -> int:
+    """Return how many of them stand directly before a place."""
+    start = end
+    while start and text[start - 1] == "\\":
+        start -= 1
+    return end - start
+
+
+def _count_escaped(text: str, place: int, end: int) -> int:
+    """Return how many of the characters from this place on belong to an escape of JSON that begins before it."""
+    if not _count_backslashes(text, place) % 2 or place == end:
+        return 0
+    return min(end - place, 5 if text[place] == "u" else 1)
+
+
+def _find_begun_escape(text: str, end: int) -> int:
+    """Return where an escape of JSON begins that goes on behind this place; the place itself if none does."""
+    found = _BEGUN_ESCAPE.search(text, max(0, end - 5), end)
+    return end if found is None or _count_backslashes(text, found.start()) % 2 else found.start()
+
+
+def _ends_with_escape(text: str) -> bool:
+    found = _LAST_ESCAPE.search(text, max(0, len(text) - 6))
+    return found is not None and not _count_backslashes(text, found.start()) % 2
+
+
+def restore_text(text: str, placeholders: Placeholders, *, in_json: bool = False) -> str:
     """Restore a whole text."""
     if not placeholders.values:
         return text
-    restorer = Restorer(placeholders, write, _ignore)
+    restorer = Restorer(placeholders, _ignore, in_json=in_json)
     return restorer.feed(text) + restorer.close()
 
 
@@ -194,7 +235,7 @@ class RestoringStage:
             return
         if self._open is None:
             self._flush_calls(out)
-            self._open = (kind, refusal, Restorer(self._placeholders, write_plain, self._report))
+            self._open = (kind, refusal, Restorer(self._placeholders, self._report))
         text = self._open[2].feed(event.text)
         if text:
             out.append(event if text == event.text else replace(event, text=text))
@@ -205,7 +246,7 @@ class RestoringStage:
             return
         restorer = self._calls.get(event.index)
         if restorer is None:
-            restorer = self._calls[event.index] = Restorer(self._placeholders, write_in_json, self._report)
+            restorer = self._calls[event.index] = Restorer(self._placeholders, self._report, in_json=True)
         text = restorer.feed(event.arguments)
         if text or event.name or event.id:
             out.append(event if text == event.arguments else replace(event, arguments=text))

@@ -40,6 +40,7 @@ class Question(Struct, frozen=True):
     endpoint: str = ""
     key: str = ""
     team: str = ""
+    user: str = ""
     turn: int = 0
     final: bool = True
     """Of a reply: nothing follows in this turn."""

@@ -397,7 +397,7 @@ class RefusalStage:
             return events
         sentence = end.policy.sentence
         if self._fails:
-            return [*events[:-1], Failed(Fault("content_filter", sentence, False, usage=end.usage))]
+            return [*events[:-1], Failed(Fault("content_filter", sentence, False, usage=end.usage, policy=end.policy))]
         return [*events[:-1], TextDelta(sentence, refusal=True), end]
 
 

@@ -26,7 +26,10 @@ _NEEDLESS_TRANSFORMERS = frozenset(
     }
 )
 """What the kind of a server, its API, or a repair of every reply does without a setting."""
-_NEEDLESS = ("LOG", "CLAUDE_PATH", "StatusLine", "NON_INTERACTIVE_MODE", "transformers", "INACTIVITY_TIMEOUT")
+_NEEDLESS = (
+    *("LOG", "CLAUDE_PATH", "StatusLine", "NON_INTERACTIVE_MODE", "transformers", "INACTIVITY_TIMEOUT"),
+    "forceUseImageAgent",
+)
 _REASONS = {
     "CUSTOM_ROUTER_PATH": "a router in JavaScript cannot be taken: write rules of the virtual model",
     "plugins": "there are no plugins",

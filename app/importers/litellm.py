@@ -4,6 +4,7 @@ Deployments of one `model_name` become the upstreams of one model if they have t
 become models of their own, which are its fallbacks, because a model of Parley has one name at all its upstreams.
 """
 
+import base64
 import hashlib
 import re
 from collections.abc import Mapping
@@ -106,7 +107,7 @@ _GENERAL_REASONS = {
     "alerting_threshold": "deploy/prometheus/alerts.yml has alerts",
     "enable_jwt_auth": "write [jwt.NAME]: docs/operate/jwt.md",
     "litellm_jwtauth": "write [jwt.NAME]: docs/operate/jwt.md",
-    "pass_through_endpoints": "other endpoints of the APIs pass through without a setting",
+    "pass_through_endpoints": "only paths of the models' APIs pass through: name other services to your proxy",
     "max_parallel_requests": "set concurrent_streams of [limits]",
     "global_max_parallel_requests": "set server.max_concurrent_requests",
     "ui_access_mode": "the page has no users of its own: its administrators have keys",
@@ -117,8 +118,16 @@ _MODULE_REASONS = {
     "budget_duration": "set spend_per_day or spend_per_month of [limits]",
     "modify_params": "what a server does not take is changed with a warning",
     "json_logs": "set server.log_format",
+    "request_timeout": "router_settings.timeout counts before it",
     "guardrails": "was not read",
 }
+_TOOL_HEADERS = {
+    "bearer_token": ("Authorization", "Bearer "),
+    "authorization": ("Authorization", ""),
+    "api_key": ("X-API-Key", ""),
+}
+"""The header of a server of tools by its `auth_type`, and what stands in it before the credential
+(docs.litellm.ai/docs/mcp_authentication, October 2026)."""
 _NEEDLESS = (
     "drop_params",
     "set_verbose",
@@ -375,13 +384,13 @@ def _read_endpoint(info: Source, group: str, name: str) -> str | None:
     mode = info.take_text("mode")
     if mode in _MODES:
         return _MODES[mode]
-    if mode:
-        info.note("mode", f"{mode!r} is not taken: the model serves conversations")
-        return None
+    said = f"{mode[:60]!r} is not taken" if mode else "is missing"
     for pattern, endpoint in _GUESSED_ENDPOINTS:
         if re.search(pattern, f"{group} {name}".lower()):
-            info.note("mode", f"is missing: {endpoint!r} was guessed from the name")
+            info.note("mode", f"{said}: {endpoint!r} was guessed from the name")
             return endpoint
+    if mode:
+        info.note("mode", f"{said}: the model serves conversations")
     return None
 
 
@@ -512,7 +521,8 @@ def _add_fallbacks(source: Source, draft: Draft) -> None:
                 else:
                     _add_fallbacks_of(model, own, names, row, draft)
     if source.has("default_fallbacks"):
-        _add_default_fallbacks(source.take("default_fallbacks"), source, draft)
+        names = source.take("default_fallbacks")
+        _add_default_fallbacks(names, Source({}, source.place("default_fallbacks"), draft), draft)
 
 
 def _add_default_fallbacks(names: Any, source: Source, draft: Draft) -> None:
@@ -613,9 +623,36 @@ def _add_tool_server(name: str, source: Source, draft: Draft) -> None:
     environment = {key: read_variable(str(value)) for key, value in source.take_table("env").take_all().items()}
     if environment and command:
         row["env"] = environment
-    token = read_variable(source.take_text("authentication_token") or source.take_text("auth_value"))
-    if token and url:
-        row["http_headers"] = {"Authorization": f"Bearer {token}"}
-    source.skip("auth_type", "description", "spec_version")
+    headers = _read_tool_headers(source)
+    if headers is None:
+        return
+    if headers and url:
+        row["http_headers"] = headers
+    for key, setting in (("allowed_tools", "enabled_tools"), ("disallowed_tools", "disabled_tools")):
+        tools = [str(tool) for tool in source.take_list(key)]
+        if tools:
+            row[setting] = tools
+    source.skip("description", "spec_version")
     source.note_rest({})
     draft.others.setdefault("mcp_servers", {})[own] = row
+
+
+def _read_tool_headers(source: Source) -> dict[str, str] | None:
+    """Return what a server of tools is sent, by its `auth_type`. None: the server is not taken, which is noted."""
+    kind = source.take_text("auth_type") or "bearer_token"
+    token = read_variable(source.take_text("authentication_token") or source.take_text("auth_value"))
+    if kind not in (*_TOOL_HEADERS, "basic", "none"):
+        source.note("auth_type", f"{kind[:60]!r} has no counterpart: the server was not taken")
+        return None
+    headers: dict[str, str] = {}
+    if token and kind in _TOOL_HEADERS:
+        header, before = _TOOL_HEADERS[kind]
+        headers[header] = before + token
+    elif token.startswith("${") and kind == "basic":
+        source.note("auth_value", "set the variable to the header's value, `Basic ` and name:password in base64")
+        headers["Authorization"] = token
+    elif token and kind == "basic":
+        headers["Authorization"] = f"Basic {base64.b64encode(token.encode()).decode()}"
+    for key, value in source.take_table("static_headers").take_all().items():
+        headers[key] = read_variable(str(value))
+    return headers

@@ -26,6 +26,8 @@ from app.limits.values import (
     make_gateway_rules,
     make_model_rules,
     make_user_rules,
+    name_any_caller,
+    name_caller_rule,
 )
 from app.limits.windows import (
     BUSY_SECONDS,
@@ -51,6 +53,8 @@ log = logging.getLogger("parley.limits")
 
 MAX_RULE_SETS = 10_000
 """How many pairs of a caller and a model have their rules at hand: there may be any number of callers with a JWT."""
+MAX_SPENDERS = 1000
+"""Of so many callers of an issuer of JWTs it is read at most what they have spent."""
 _MINUTE = int(WINDOW_SECONDS)
 _REQUESTS_HEADERS = (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests")
 _TOKENS_HEADERS = (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens")
@@ -212,13 +216,15 @@ class Limiter:
         max_tokens: int | None,
         default_tokens: int,
         most_tokens: Callable[[], int] | None = None,
+        find_units: Callable[[], Mapping[str, int]] = dict,
     ) -> Reservation | None:
         """Reserve all limits of a request; None if it has none, and no fallback can have a limit of spending. Raises
         RateLimited, QuotaExceeded, or StoreDown if money is limited and cannot be counted.
 
         `prompt_tokens` is called only if tokens or money are limited. Without `max_tokens`, up to `default_tokens` are
         reserved for the reply, and fewer if the limit is lower. `most_tokens` returns how many the reply may have at
-        most, for limits of spending; it is called only if there are some.
+        most, for limits of spending; it is called only if there are some. `find_units` returns what else it may be
+        billed for then, as `Price.compute_cost` takes it: one of each if that is more.
         """
         name = model if model in self._models or model in self._free else ""
         user = None if caller.user is None else self._users.choose_counted(caller.name, caller.user)
@@ -252,7 +258,7 @@ class Limiter:
             try:
                 price = self._prices.get(model)
                 reply = (max_tokens or default_tokens) if most_tokens is None else most_tokens()
-                most = 0 if price is None else _find_most(price, prompt_tokens(), reply)
+                most = 0 if price is None else _find_most(price, prompt_tokens(), reply, find_units())
                 reservation.money = await self._reserve_money(self._spending, rule_set.spending, most, headers)
             except BaseException:
                 reservation.settled = True
@@ -351,6 +357,21 @@ class Limiter:
                 return None
         read = await self._read_store(rules) or self._memory.read(self._memory.find_windows(rules))
         return [(rule, count.current) for rule, count in read.counts]
+
+    async def find_spenders(self, rule: Rule, issuer: str, least: int) -> list[tuple[Rule, int]] | None:
+        """Return of which callers of an issuer of JWTs at least so much is spent of a limit that each of them has, as
+        `read_spent`. Without a state database it is not known which there are."""
+        if self._spending is None:
+            return []
+        beginning = f"key:{name_any_caller(issuer)}"
+        try:
+            found = await self._spending.find_spent(beginning, rule.kind, max(1, least), MAX_SPENDERS)
+        except SpendingUnavailable:
+            return None
+        names = (
+            (counter.removeprefix("key:").removesuffix(f":{rule.kind}"), spent) for counter, spent in found.items()
+        )
+        return [(name_caller_rule(rule, name), spent) for name, spent in names]
 
     async def _read_store(self, rules: Sequence[Rule]) -> Taken | None:
         """Return what several processes have used; None if the counters in memory count."""
@@ -455,12 +476,12 @@ async def _read_money(spending: Spending, rules: Sequence[Rule]) -> list[LimitUs
     return [_describe_use(rule, Count(row.spent + row.reserved), 0.0) for rule, row in rows]
 
 
-def _find_most(price: Price, prompt_tokens: int, reply_tokens: int) -> int:
+def _find_most(price: Price, prompt_tokens: int, reply_tokens: int, units: Mapping[str, int]) -> int:
     """Return the most that a request can cost, in parts of the currency."""
     price = price.find_tier(prompt_tokens)
     each = max(price.input, price.cached_input, price.cache_write)
     tokens = (prompt_tokens * each + reply_tokens * price.output) / 1_000_000
-    return math.ceil((tokens + price.unit) * UNITS_OF_MONEY)
+    return math.ceil((tokens + max(price.unit, price.compute_units(units))) * UNITS_OF_MONEY)
 
 
 def _refuse_spending(exhausted: Exhausted, spending: Spending, headers: Headers) -> RateLimited:

@@ -11,6 +11,7 @@ day to which it was set.
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from time import time
@@ -21,6 +22,7 @@ from msgspec import Struct
 from app.limits.values import Kind, Rule
 from app.runtime.throttled_log import ThrottledLog
 from app.state import Database, StateError, ValueRefused
+from app.state.base import Row
 from app.stores.worker import SqliteWorker
 
 log = logging.getLogger("parley.limits")
@@ -33,6 +35,11 @@ _CLOSE_SECONDS = 5.0
 _MOST = 2**62
 _INSERT = "INSERT INTO spending (counter, period, spent, reserved) VALUES (?, ?, 0, 0) ON CONFLICT DO NOTHING"
 _READ = "SELECT spent, reserved FROM spending WHERE counter = ? AND period = ?"
+_FIND = (
+    "SELECT counter, spent FROM spending WHERE period = ? AND spent >= ? AND counter LIKE ? ESCAPE '!' "
+    "ORDER BY spent DESC LIMIT ?"
+)
+_ESCAPED = re.compile("[!%_]")
 _UPDATE = "UPDATE spending SET spent = ?, reserved = ? WHERE counter = ? AND period = ?"
 
 _Key: TypeAlias = tuple[str, str]
@@ -101,9 +108,10 @@ class Spending:
             refused = tuple((rule, row) for rule, row in found if row.spent + row.reserved >= rule.limit)
             if refused:
                 return Exhausted(refused)
+            added = min([amount, *(_MOST - row.reserved for _, row in found)])  # as much as is given back later
             for key in keys:
-                sums[key] = Sum(sums[key].spent, min(_MOST, sums[key].reserved + amount))
-            return ReservedMoney(keys, amount)
+                sums[key] = Sum(sums[key].spent, sums[key].reserved + added)
+            return ReservedMoney(keys, added)
 
         submitted = self._worker.submit(_Change(keys, apply))
         try:
@@ -154,6 +162,22 @@ class Spending:
         result = await self._submit(_Change(keys, lambda sums: [sums[key] for key in keys]))
         assert isinstance(result, list)
         return list(zip(rules, result, strict=True))
+
+    async def find_spent(self, counters: str, kind: Kind, least: int, most: int) -> dict[str, int]:
+        """Return of which counters of this beginning and kind at least so much is spent in the present day or month,
+        the highest first, at most so many. Raises SpendingUnavailable."""
+        period = name_period(kind, self.clock(), self.zone)
+        pattern = _ESCAPED.sub(r"!\g<0>", counters) + "%:" + _ESCAPED.sub(r"!\g<0>", kind)
+        try:
+            rows = await asyncio.to_thread(self._find, (period, least, pattern, most))
+        except StateError as error:
+            raise SpendingUnavailable(str(error)) from error
+        # SQLite's LIKE takes capital and small letters as equal.
+        return {str(counter): int(spent) for counter, spent in rows if str(counter).startswith(counters)}
+
+    def _find(self, values: tuple[object, ...]) -> list[Row]:
+        with self._database.snapshot() as statements:
+            return statements.execute(_FIND, values)
 
     async def aclose(self) -> None:
         """Write what has ended, and stop the thread."""

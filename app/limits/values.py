@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.observe.request_record import ISSUER_SEPARATOR
 
@@ -25,6 +26,22 @@ def name_any_caller(issuer: str) -> str:
     """Return the name of the limits that each caller of an issuer of JWTs has. It is the name of no caller: theirs is
     longer."""
     return issuer + ISSUER_SEPARATOR
+
+
+def find_issuer(rule: "Rule") -> str | None:
+    """Return the issuer of JWTs of which each caller has this limit; None for the limit of one owner, and of users."""
+    scope, _, name = rule.counter.removesuffix(f":{rule.kind}").partition(":")
+    return name.removesuffix(ISSUER_SEPARATOR) if scope == "key" and name.endswith(ISSUER_SEPARATOR) else None
+
+
+def is_of_any_user(rule: "Rule") -> bool:
+    """Whether each user of a caller has this limit."""
+    return rule.scope == "user" and rule.counter.endswith(f"{_USER_SEPARATOR}:{rule.kind}")
+
+
+def name_caller_rule(rule: "Rule", caller: str) -> "Rule":
+    """Return a limit that each caller of an issuer has, as that of one of them."""
+    return replace(rule, owner=describe_caller(caller), counter=f"key:{caller}:{rule.kind}")
 
 
 class Limits(Struct, frozen=True):

@@ -156,7 +156,7 @@ class _GroupBuilder:
 
     def add(self, message: Message) -> None:
         if message.role == "tool":
-            self._pending_results += ((message, part) for part in message.parts if isinstance(part, ToolResult))
+            self._pending_results += [(message, part) for part in message.parts if type(part) is ToolResult]
             self._position += len(message.parts)
             self._open = self._turn = None
             return
@@ -180,7 +180,7 @@ class _GroupBuilder:
             group.texts.append(tuple(content))
         if not message.extra:
             return
-        group.marks.update(mark for mark in _MARKS if message.extra.get(mark) is True)
+        group.marks.update([mark for mark in _MARKS if message.extra.get(mark) is True])
         details = message.extra.get("reasoning_details")
         if isinstance(details, list):
             group.details += details

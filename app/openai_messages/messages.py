@@ -60,9 +60,10 @@ def _assistant(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[
     message.update(fields)
     if details:
         message["reasoning_details"] = details
-    extra_content = drop_other_apis(group.extra_content) if profile.replay_extra_content else None
-    if extra_content is not None:
-        message["extra_content"] = extra_content
+    if group.extra_content is not None and profile.replay_extra_content:
+        extra_content = drop_other_apis(group.extra_content)
+        if extra_content is not None:
+            message["extra_content"] = extra_content
     if content or not group.calls:
         message["content"] = content
     elif profile.empty_content != "omit":
@@ -127,9 +128,10 @@ def _results(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[st
 
 def _write_lines(lines: Sequence[Text], profile: Profile) -> str | list[dict[str, Any]]:
     """Write text, as parts if one of them has a cache mark."""
-    if any(line.mark for line in lines):
-        return [written for line in lines for written in _write_part(line, profile)]
-    return "\n".join(line.text for line in lines)
+    for line in lines:
+        if line.mark:
+            return [written for line in lines for written in _write_part(line, profile)]
+    return lines[0].text if len(lines) == 1 else "\n".join([line.text for line in lines])
 
 
 def _content(runs: "list[tuple[Text | Media, ...]]", profile: Profile, joiner: str) -> str | list[dict[str, Any]]:
@@ -165,7 +167,7 @@ def shorten_call_id(id_: str, profile: Profile) -> str:
 def _call_id(id_: str, profile: Profile) -> str:
     """Return the id as it is sent: nine letters and digits derived from it for templates that refuse other ids."""
     if profile.call_ids != "alphanumeric9" or re.fullmatch(r"[A-Za-z0-9]{9}", id_):
-        return shorten_call_id(id_, profile)
+        return id_ if profile.max_call_id is None else shorten_call_id(id_, profile)
     return hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
@@ -238,6 +240,8 @@ def drop_other_apis(extra_content: Any) -> Any:
 def drop_from_call(extra: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the opaque fields of a call as chat completions take them."""
     content = extra.get("extra_content")
+    if content is None:
+        return extra
     left = drop_other_apis(content)
     if left is content:
         return extra

@@ -8,10 +8,22 @@ from msgspec import Struct
 
 _TIMES = frozenset(("created", "created_at", "completed_at", "timestamp", "time", "age", "finished_at", "retry_after"))
 _COSTS = frozenset(("cost", "cost_details", "upstream_cost"))
-_ESTIMATED = frozenset(("prompt_tokens", "total_tokens", "input_tokens", "estimated", "usage"))
+_ESTIMATED = frozenset(("prompt_tokens", "total_tokens", "input_tokens", "estimated", "usage", "usageMetadata"))
 _IDS = frozenset(
     (
-        *("id", "response_id", "request_id", "item_id", "message_id", "reply_id", "call_id", "tool_use_id", "block_id"),
+        *(
+            "id",
+            "responseId",
+            "full_message_id",
+            "response_id",
+            "request_id",
+            "item_id",
+            "message_id",
+            "reply_id",
+            "call_id",
+            "tool_use_id",
+            "block_id",
+        ),
         *("session_id", "system_fingerprint", "signature", "encrypted_content", "obfuscation", "tool_call_id"),
     )
 )
@@ -59,6 +71,9 @@ class _Comparison:
 
     def find_difference(self, one: str, other: str) -> str | None:
         """Return the JSON path of the first difference of two frames; None if there is none."""
+        wholes = _read_lines(one, other)
+        if wholes is not None:  # a whole response may have several lines
+            return next(self._compare_frames(*wholes), None)
         lines, others = one.split("\n"), other.split("\n")
         if len(lines) != len(others):
             return ""
@@ -72,7 +87,10 @@ class _Comparison:
         if line == other or line.startswith("id:"):
             return
         values = _read_lines(line, other)
-        yield from [""] if values is None else self._compare_values(values[0], values[1], "")
+        yield from [""] if values is None else self._compare_frames(*values)
+
+    def _compare_frames(self, one: Any, other: Any) -> Iterator[str]:
+        return self._compare_values(_leave_estimates(one), _leave_estimates(other), "")
 
     def _compare_values(self, one: Any, other: Any, path: str, name: str = "") -> Iterator[str]:
         if isinstance(one, dict) and isinstance(other, dict):
@@ -82,6 +100,8 @@ class _Comparison:
                 yield path
             for number, (item, changed) in enumerate(zip(one, other, strict=False)):
                 yield from self._compare_values(item, changed, f"{path}[{number}]", name)
+        elif isinstance(one, str) and isinstance(other, str) and (objects := _read_objects(one, other)) is not None:
+            yield from self._compare_values(objects[0], objects[1], path)
         elif isinstance(one, str) and isinstance(other, str) and (name in _IDS or one in self._ids):
             if self._ids.setdefault(one, other) != other:
                 yield path
@@ -99,9 +119,26 @@ class _Comparison:
                 yield from self._compare_values(one[name], other[name], inner, name)
 
 
+def _leave_estimates(value: Any) -> Any:
+    """Return a frame without the usage that is an estimate in it: that of the first one on Messages, whose last one has
+    the counts."""
+    if (
+        not isinstance(value, dict)
+        or value.get("type") != "message_start"
+        or not isinstance(value.get("message"), dict)
+    ):
+        return value
+    return {**value, "message": {name: item for name, item in value["message"].items() if name != "usage"}}
+
+
+def _read_objects(one: str, other: str) -> list[Any] | None:
+    """Return the objects of two texts that are JSON, such as arguments and what a format seals; else None."""
+    return _read_lines(one, other) if one != other and one[:1] == other[:1] == "{" else None
+
+
 def _read_lines(*lines: str) -> list[Any] | None:
     """Return the JSON of lines; None if one has none."""
     try:
         return [json.loads(line.removeprefix("data:")) for line in lines]
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -477,20 +477,29 @@ class UpstreamCaller:
         """Send a body, and once more without what the server has refused of it, if that can be left out. Returns the
         response's body, and what was changed in the one that it answers. Raises UpstreamFailed."""
         key = (target.name, target.base_url, path)
-        known, warnings = self._repairs.get(key, ()), list[str]()
+        known, warnings, made = self._repairs.get(key, ()), list[str](), list[str]()
         if known:
             data, warnings = apply_repairs(api, data, known)
-        for _ in range(_MAX_REPAIRS):
+        while True:
             try:
-                return await self._client.open(target, data, headers, path, recorder), warnings
+                opened = await self._client.open(target, data, headers, path, recorder)
             except UpstreamFailed as failure:
-                repaired = repair_refused(api, data, failure.fault)
+                repaired = None if len(made) == _MAX_REPAIRS else repair_refused(api, data, failure.fault)
                 if repaired is None:
                     raise
+            else:
+                self._remember_repairs(key, made)
+                return opened, warnings
             data, warnings = repaired.data, [*warnings, repaired.warning]
-            if repaired.name and repaired.name not in known and len(self._repairs) < _MAX_LOGGED:
-                known = self._repairs[key] = (*known, repaired.name)
-        return await self._client.open(target, data, headers, path, recorder), warnings
+            made.append(repaired.name)
+
+    def _remember_repairs(self, key: tuple[str, str, str], made: Sequence[str]) -> None:
+        """Remember what made a body acceptable. A body that is refused nevertheless changes nothing for others: a
+        server's message may repeat what its caller has written."""
+        known = self._repairs.get(key, ())
+        new = tuple(name for name in dict.fromkeys(made) if name and name not in known)
+        if new and len(self._repairs) < _MAX_LOGGED:
+            self._repairs[key] = (*known, *new)
 
 
 class WarningStage:

@@ -17,6 +17,10 @@ from app.upstream.api import find_api
 from app.upstream.body_rights import BodyCheck
 from app.upstream.http.transport import LongBody
 
+_NUMBERS_OF_IMAGES = ("n", "batch_size", "num_images", "num_images_per_prompt", "num_outputs", "samples")
+"""What servers call the number of images that they make (OpenAI; SiliconFlow; fal.ai and others)."""
+_LEAST_BYTES_PER_SECOND = 1000
+"""Of recorded speech: 8 kbit/s, the least of usual codecs."""
 _BY_CONVERSATION = ("session", "prefix")
 """Strategies that know a conversation again."""
 
@@ -26,6 +30,10 @@ class Form(Protocol):
 
     @property
     def content_type(self) -> str: ...
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
 
     def make_body(self, model: str) -> LongBody:
         """Return the body for a server that knows the model by this name."""
@@ -49,7 +57,7 @@ def prepare_passing(
     uploads = () if form is None else tuple([form.make_body(one.model) for one in route.deployments])
     choices = count_choices(body) if endpoint.generates else None
     strategy = "least_busy" if route.strategy in _BY_CONVERSATION else route.strategy
-    estimate = _estimate(endpoint, body)
+    estimate = estimate_usage(endpoint, body, form)
     return PreparedRequest(
         replace(route, strategy=strategy, fallbacks_on_context_length=(), fallbacks_on_content_filter=()),
         ChatRequest(route.model, (), stream=body.stream),
@@ -71,11 +79,13 @@ def prepare_passing(
 
 def _check_rights(body: EndpointBody, route: ModelRoute, rights: CallerRights | None) -> None:
     has_price = route.price is not None
-    if not has_price and (rights is None or not rights.restricted):
+    if rights is None and not has_price:
         return
     check = BodyCheck(rights, route.model, has_price, body.list_options(), "", None, None)
+    named = {**check.fields, **body.read_media()}
     for one in route.deployments:
         check.check_choices(find_api(one.target.api), one.profile.allowed_fields)
+        check.check_account(named, one.profile.allowed_fields)
 
 
 def _encode(body: EndpointBody, route: ModelRoute, deployment: Deployment, *, asks_usage: bool) -> bytes:
@@ -91,12 +101,17 @@ def _is_sent(name: str, value: Any) -> bool:
     return name not in UNSENT and name != "extra_body" and value is not None
 
 
-def _estimate(endpoint: Endpoint, body: EndpointBody) -> Estimate:
+def estimate_usage(endpoint: Endpoint, body: EndpointBody, form: Form | None) -> Estimate:
+    """Return what is known of the usage of a request before its answer."""
     if endpoint.serves is None:
         return Estimate(is_free=True)
+    unit = endpoint.unknown
+    if unit is not None and unit[0] == "images":
+        unit = ("images", body.read_count(*_NUMBERS_OF_IMAGES) or unit[1])
     return Estimate(
         body.estimate_tokens(),
         body.count_characters() if endpoint.speaks else 0,
-        endpoint.unknown,
+        unit,
         generates=endpoint.generates,
+        most_seconds=0 if form is None else form.size // _LEAST_BYTES_PER_SECOND,
     )

@@ -1,19 +1,23 @@
 """How many tokens the reply to a request may have at most, for what is reserved of the limits of spending."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from app.chat.messages import ChatRequest
-from app.params import find_max_tokens
+from app.params import find_max_tokens, read_number
 from app.routing.route import Deployment, ModelRoute
 from app.upstream.api import find_api
 
 _OTHER_LIMITS = (
     *("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens", "n_predict", "num_predict"),
-    *("max_length", "options"),
+    *("max_length", "maxOutputTokens"),
 )
 """Fields of the caller's own that may replace the limit which is sent: chat completions, TGI and transformers,
-llama.cpp, Ollama (also in its `options`)."""
+llama.cpp, Ollama, Gemini."""
+_CHOICES = ("n", "best_of", "num_return_sequences", "candidateCount", "candidate_count")
+"""Fields of the caller's own that may let a server write several replies: chat completions, transformers, Gemini."""
+_CONTAINERS = ("options", "generationConfig", "generation_config")
+"""Objects that have these fields, too: Ollama's and Gemini's."""
 
 
 def find_most_reply_tokens(routes: Iterable[ModelRoute], request: ChatRequest, unknown: int) -> int:
@@ -27,14 +31,17 @@ def _find_most(route: ModelRoute, request: ChatRequest, unknown: int) -> int:
     budget = request.params.get("thinking_budget", route.defaults.get("thinking_budget"))
     thinking = budget if isinstance(budget, int) else 0
     extra = request.params.get("extra_body", route.defaults.get("extra_body")) or {}
-    others = _list_limits(extra if request.own_body is None else {**request.own_body, **extra})
-    return max(_find_most_of(one, limit, others, thinking, unknown) for one in route.deployments)
+    fields = extra if request.own_body is None else {**request.own_body, **extra}
+    others, choices = list(_list_values(fields, _OTHER_LIMITS)), map(read_number, _list_values(fields, _CHOICES))
+    return max(_find_most_of(one, limit, others, thinking, unknown) for one in route.deployments) * max(1, *choices, 1)
 
 
-def _list_limits(fields: Mapping[str, Any]) -> list[Any]:
-    options = fields.get("options")
-    inner = _list_limits(options) if isinstance(options, dict) else []
-    return [*(fields[name] for name in _OTHER_LIMITS if name in fields and name != "options"), *inner]
+def _list_values(fields: Mapping[str, Any], names: Sequence[str]) -> Iterator[Any]:
+    yield from (fields[name] for name in names if name in fields)
+    for container in _CONTAINERS:
+        inner = fields.get(container)
+        if isinstance(inner, dict):
+            yield from _list_values(inner, names)
 
 
 def _find_most_of(deployment: Deployment, limit: int | None, others: list[Any], thinking: int, unknown: int) -> int:
@@ -46,5 +53,5 @@ def _find_most_of(deployment: Deployment, limit: int | None, others: list[Any], 
         limit += thinking  # some servers do not count reasoning towards the limit of the reply
     limit = max(limit, profile.min_output_tokens or 0)
     for other in others:
-        limit = max(limit, other if type(other) is int and other > 0 else largest)
+        limit = max(limit, read_number(other) or largest)
     return limit

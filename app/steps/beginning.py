@@ -156,9 +156,12 @@ def _is_plain(messages: Sequence[Message], request: ChatRequest, profile: Profil
         if moves_system and message.role == "system":
             return False
         for part in message.parts:
-            media = part.content if type(part) is ToolResult else (part,)
-            if any(type(one) is Media and not _stays(one, request, profile) for one in media):
+            if type(part) is Media and not _stays(part, request, profile):
                 return False
+            if type(part) is ToolResult:
+                for one in part.content:
+                    if type(one) is Media and not _stays(one, request, profile):
+                        return False
     return True
 
 

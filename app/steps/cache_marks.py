@@ -1,5 +1,7 @@
 """Removes marks for the prompt cache (`cache_control`) from requests to servers that do not support them."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from app.chat.messages import UNREAD, CacheMark, ChatRequest, Media, Message, Part, Text, ToolCall, ToolResult
@@ -9,30 +11,32 @@ from app.profiles import Profile
 
 def strip_cache_marks(request: ChatRequest, reason: str) -> tuple[ChatRequest, list[str]]:
     """Return the request without cache marks, and a warning with the reason for each of them."""
-    found = _find_marks(request)
-    if not found:
+    found, of_tools = _find_marks(request.messages), [tool.mark for tool in request.tools if tool.mark]
+    if not found and not of_tools:
         return request, []
-    messages = tuple(_strip_marks(message) if _find_in(message) else message for message in request.messages)
-    marked = any(tool.mark for tool in request.tools)
-    tools = tuple(replace(tool, mark=None) for tool in request.tools) if marked else request.tools
-    warnings = [f"{mark.path} was not sent: {reason}" for mark in found]
-    return replace(request, messages=messages, tools=tools), warnings
+    messages, tools = list(request.messages), request.tools
+    for place in found:
+        messages[place] = _strip_marks(messages[place])
+    if of_tools:
+        tools = tuple([replace(tool, mark=None) for tool in tools])
+    marks = [mark for marks in found.values() for mark in marks] + of_tools
+    warnings = [f"{mark.path} was not sent: {reason}" for mark in marks]
+    return replace(request, messages=tuple(messages), tools=tools), warnings
 
 
-def _find_marks(request: ChatRequest) -> list[CacheMark]:
-    marks = [mark for message in request.messages for mark in _find_in(message)]
-    return marks + [tool.mark for tool in request.tools if tool.mark]
-
-
-def _find_in(message: Message) -> list[CacheMark]:
-    marks: list[CacheMark] = []
-    for part in message.parts:
-        if type(part) is Text or type(part) is Media:
-            if part.mark:
-                marks.append(part.mark)
-        elif type(part) is ToolResult:
-            marks += [one.mark for one in part.content if one.mark]
-    return marks
+def _find_marks(messages: Sequence[Message]) -> dict[int, list[CacheMark]]:
+    """Return the marks of messages, by the places of those that have any."""
+    found: dict[int, list[CacheMark]] = {}
+    for place, message in enumerate(messages):
+        for part in message.parts:
+            if type(part) is Text or type(part) is Media:
+                if part.mark:
+                    found.setdefault(place, []).append(part.mark)
+            elif type(part) is ToolResult:
+                for one in part.content:
+                    if one.mark:
+                        found.setdefault(place, []).append(one.mark)
+    return found
 
 
 def _strip_marks(message: Message) -> Message:

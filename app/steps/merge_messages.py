@@ -68,7 +68,7 @@ def drop_empty_turns(request: ChatRequest) -> ChatRequest:
     Empty user and system messages are kept. If every message is an empty assistant message, all are kept, and
     `write_openai_messages` refuses them.
     """
-    kept = tuple(message for message in request.messages if not is_empty_turn(message))
+    kept = tuple([one for one in request.messages if one.role != "assistant" or not is_empty_turn(one)])
     return replace(request, messages=kept) if 0 < len(kept) < len(request.messages) else request
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from app.chat.attachments import Attachment
 from app.chat.known_conversation import add_up
-from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolResult
+from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolCall, ToolResult
 from app.chat.stage import Stage
 from app.chat.template_tokens import THINK_TAGS
 from app.errors import InvalidInput
@@ -29,7 +29,7 @@ from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
 from app.steps.output_check import find_output_schema, make_output_stage
 from app.steps.output_demands import find_demand
 from app.steps.passing import PassingStage
-from app.steps.prompt_language import choose_gateway_language, detect_language
+from app.steps.prompt_language import Language, choose_gateway_language, detect_language
 from app.steps.prompted_tools import (
     add_tool_prompt,
     prompt_stop_words,
@@ -74,15 +74,23 @@ def repair_request(request: ChatRequest, profile: Profile) -> tuple[ChatRequest,
     Raises:
         InvalidInput: there are too many or too long stop words.
     """
-    invalid = stop_violations(request.params, profile, request.paths) if request.params else []
-    if invalid:
-        raise InvalidInput(invalid)
+    if not _STOP.isdisjoint(request.params):
+        invalid = stop_violations(request.params, profile, request.paths)
+        if invalid:
+            raise InvalidInput(invalid)
     if writes_calls_as_text(request, profile):
         violations = find_unmatched_calls(request.messages, request.calls_before).violations
         return request, [f"{violation.path}: {violation.message}" for violation in violations]
     if request.source is not None and profile.takes == "all":
         return request, []
+    if _CALLS.isdisjoint([type(part) for message in request.messages for part in message.parts]):
+        return request, []
     return repair_calls(request)
+
+
+_STOP = frozenset(("stop", "extra_body"))
+"""The parameters that may have stop words."""
+_CALLS = frozenset((ToolCall, ToolResult))
 
 
 def passes_unread(request: ChatRequest, profile: Profile) -> bool:
@@ -111,6 +119,8 @@ def passes_reply(request: ChatRequest, profile: Profile) -> bool:
 
 def has_media(request: ChatRequest) -> bool:
     """Whether there are media in the conversation, or in the results of tools."""
+    if request.known is None:
+        return _count_media(request.messages) > 0
     return add_up(_count_media, request.messages, request.known) > 0
 
 
@@ -119,7 +129,9 @@ def _count_media(messages: Sequence[Message]) -> int:
     for message in messages:
         for part in message.parts:
             if type(part) is ToolResult:
-                count += sum([type(one) is Media for one in part.content])
+                for one in part.content:
+                    if type(one) is Media:
+                        count += 1
             elif type(part) is Media:
                 count += 1
     return count
@@ -139,33 +151,37 @@ def prepare_request(
     request, warnings = repair_request(request, profile)
     if request.before is not None:
         warnings = [*request.before.warnings, *warnings]
-    request, unsent = drop_last_thought(drop_empty_system(drop_empty_turns(request)))
+    request, unsent = _drop_empty_messages(request, profile)
     warnings += unsent
-    request, refused = drop_thought_only_turns(request, profile)
-    warnings += refused
-    request, unmarked = _strip_unknown_marks(request, profile)
+    is_prompted = uses_prompted_tools(request, profile) is not None
+    request, unmarked = _strip_unknown_marks(request, profile, is_prompted=is_prompted)
     warnings += unmarked
-    warnings += warn_of_unsent_fields(request, profile, calls_as_text=uses_prompted_tools(request, profile) is not None)
-    lang = detect_language(request)  # before names and texts of files are added
-    if has_media(request):
+    warnings += warn_of_unsent_fields(request, profile, calls_as_text=is_prompted)
+    with_media, formats_reply = has_media(request), request.params.get("response_format") is not None
+    lang: Language = "en"
+    if is_prompted or with_media or formats_reply or profile.default_system:
+        lang = detect_language(request)  # before names and texts of files are added
+    if with_media:
         request, unsent_media = rewrite_media(request, profile, media, choose_gateway_language(request, lang))
         warnings += unsent_media
-    if request.before is None:
+    if request.before is None and profile.default_system:
         request = add_default_system(request, profile, lang)
-    if writes_calls_as_text(request, profile):
+    if is_prompted and writes_calls_as_text(request, profile):
         request = replace(request, tools=())  # the tools are not sent, so they do not count as tokens
-    request, asked = adapt_response_format(request, profile, lang)
-    warnings += asked
+    if formats_reply:
+        request, asked = adapt_response_format(request, profile, lang)
+        warnings += asked
     limit = input_limit(request.params, profile)
     if limit is not None:
         request, truncated = truncate(request, limit, counter, profile.media_tokens)
         warnings += truncated
-    if uses_prompted_tools(request, profile):
+    if is_prompted:
         request, prompted = add_tool_prompt(replace(request, params={**request.params, "lang": lang}), profile)
         warnings += prompted
-    request, merged = merge_function_alternatives(request, profile)
-    warnings += merged
-    request = type_function_parameters(request, profile)
+    if request.tools:
+        request, merged = merge_function_alternatives(request, profile)
+        warnings += merged
+        request = type_function_parameters(request, profile)
     request = rename_functions(alternate_roles(place_system(request, profile), profile), profile)
     # A client of the server's own API knows whether its model goes on with a message.
     is_folded = request.source is None or profile.continuation == "refuse"
@@ -175,11 +191,24 @@ def prepare_request(
     return request, warnings
 
 
-def _strip_unknown_marks(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
+def _drop_empty_messages(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
+    roles = [message.role for message in request.messages]
+    if "assistant" in roles:
+        request = drop_empty_turns(request)
+    if "system" in roles:
+        request = drop_empty_system(request)
+    if "assistant" not in roles:
+        return request, []
+    request, unsent = drop_last_thought(request)
+    request, refused = drop_thought_only_turns(request, profile)
+    return request, [*unsent, *refused]
+
+
+def _strip_unknown_marks(request: ChatRequest, profile: Profile, *, is_prompted: bool) -> tuple[ChatRequest, list[str]]:
     if not profile.cache_control:
         stripped, warnings = strip_cache_marks(request, "this model's server does not know cache_control")
         return stripped, [] if request.policy.optional_marks else warnings
-    if uses_prompted_tools(request, profile):
+    if is_prompted:
         return strip_cache_marks(request, "the prompt is rewritten to explain functions in it")
     return request, []
 
@@ -195,9 +224,10 @@ def reply_stages(
     can cut off.
     """
     stages: list[Stage | None] = []
-    if (limit := find_unreported_limit(request, profile)) is not None:
+    params = request.params
+    if params and (limit := find_unreported_limit(request, profile)) is not None:
         stages.append(ReplyLengthStage(limit))
-    if names := find_renamed(request, profile):
+    if request.tools and (names := find_renamed(request, profile)):
         stages.append(FunctionNameStage(names))
     if profile.inline_think != "off":
         stages.append(
@@ -210,7 +240,8 @@ def reply_stages(
             )
         )
     prompted = uses_prompted_tools(request, profile) is not None
-    if (prompted or request.params) and (words := stop_words(request.params, prompt_stop_words(request, profile))):
+    own_words = prompt_stop_words(request, profile) if prompted else ()
+    if (own_words or params.get("stop")) and (words := stop_words(params, own_words)):
         stages.append(StopWordStage(words))
     if prompted:
         stages.append(prompted_tool_stage(request, profile, reply_id))
@@ -218,11 +249,11 @@ def reply_stages(
         stages.append(
             CallWatch(tool_parser_stage(_find_text_tools(request, profile), _offered_tools(request), reply_id, report))
         )
-    if request.params.get("repair_arguments"):
+    if params.get("repair_arguments"):
         stages.append(RepairStage())
-    if (name := find_demanded_function(request)) is not None:
+    if request.tools and (name := find_demanded_function(request)) is not None:
         stages.append(DemandedCallStage(name))
-    if request.params:
+    if profile.check_output != "off" and params.get("response_format") is not None:
         stages.append(make_output_stage(request, profile))
     return [stage for stage in stages if stage is not None]
 
@@ -245,27 +276,28 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     Equal upstream replies to requests with equal traits are parsed equally, if the profiles agree in `READS_REPLIES`.
     """
     traits: dict[str, Any] = {}
-    if names := find_renamed(request, profile):
+    params, prompted = request.params, uses_prompted_tools(request, profile) is not None
+    if request.tools and (names := find_renamed(request, profile)):
         traits["names"] = names
-    if not request.params and profile.native_tools and profile.text_family is None:
-        return traits
-    if words := stop_words(request.params, prompt_stop_words(request, profile)):
+    own_words = prompt_stop_words(request, profile) if prompted else ()
+    if (own_words or params.get("stop")) and (words := stop_words(params, own_words)):
         traits["stop"] = words
-    if uses_prompted_tools(request, profile):
+    if prompted:
         traits["calls"] = prompted_tool_traits(request, profile)
     elif profile.text_family is not None:
         traits["tools"] = [tool.schema for tool in _offered_tools(request)]
-    elif request.params.get("use_raw_api") is True:
+    elif params.get("use_raw_api") is True:
         traits["raw"] = True
-    if carries_logprobs(request, profile):
+    if params.get("logprobs") and carries_logprobs(request, profile):
         traits["logprobs"] = True
-    if request.params.get("repair_arguments"):
+    if params.get("repair_arguments"):
         traits["repair"] = True
-    if (limit := find_unreported_limit(request, profile)) is not None:
+    if params and (limit := find_unreported_limit(request, profile)) is not None:
         traits["limit"] = limit
-    if (name := find_demanded_function(request)) is not None:
+    if request.tools and (name := find_demanded_function(request)) is not None:
         traits["demanded"] = name
-    if profile.check_output != "off" and (schema := find_output_schema(request)) is not None:
+    has_format = profile.check_output != "off" and params.get("response_format") is not None
+    if has_format and (schema := find_output_schema(request)) is not None:
         traits["output"] = schema
     return traits
 

@@ -19,9 +19,10 @@ def detect_language(request: ChatRequest) -> Language:
     given = request.params.get("lang")
     if given:
         return "zh" if given == "zh" else "en"
-    return (
-        "zh" if any(message.role in _CHECKED_ROLES and _is_chinese(message) for message in request.messages) else "en"
-    )
+    for message in request.messages:
+        if message.role in _CHECKED_ROLES and _is_chinese(message):
+            return "zh"
+    return "en"
 
 
 def choose_gateway_language(request: ChatRequest, found: Language) -> Language:

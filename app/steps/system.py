@@ -19,12 +19,12 @@ def add_default_system(request: ChatRequest, profile: Profile, language: Languag
 
 def drop_empty_system(request: ChatRequest) -> ChatRequest:
     """Drop system messages without a text: they say nothing, and some servers refuse them."""
-    kept = tuple([message for message in request.messages if not _is_empty(message)])
+    kept = tuple([message for message in request.messages if message.role != "system" or not _is_empty(message)])
     return replace(request, messages=kept) if 0 < len(kept) < len(request.messages) else request
 
 
 def _is_empty(message: Message) -> bool:
-    return message.role == "system" and all(type(part) is Text and not part.text.strip() for part in message.parts)
+    return all(type(part) is Text and not part.text.strip() for part in message.parts)
 
 
 def place_system(request: ChatRequest, profile: Profile) -> ChatRequest:

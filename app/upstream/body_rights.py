@@ -11,7 +11,7 @@ body is looked through when it is built, whichever way its fields came into it:
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -25,18 +25,31 @@ from app.upstream.api import Api, ApiName, find_api
 from app.validation.violations import json_path
 
 _PARAMS = SERVER_PARAMS | frozenset(GenerateCfg.model_fields)
-_ACCOUNT = frozenset(
+_ACCOUNT_NAMES = frozenset(
     {
         *("conversation", "prompt", "previous_response_id", "previous_interaction_id", "assistant_id", "thread_id"),
         *("container", "container_id", "vector_store_id", "vector_store_ids", "file_search_store_names"),
         *("file_id", "file_ids", "connector_id", "tunnel_id", "skill_id", "cached_content", "batch_id"),
-        *("memory_store_id", "environment_id", "vault_ids", "workspace_id", "user_profile_id"),
-        *("cachedContent", "fileSearchStoreNames", "ragResources", "ragCorpora", "datastore", "fileUri"),
+        *("voice", "memory_store_id", "environment_id", "vault_ids", "workspace_id", "user_profile_id"),
+        *(
+            "rag_resources",
+            "rag_corpora",
+            "rag_corpus",
+            "rag_file_ids",
+            "datastore",
+            "data_store",
+            "engine",
+            "file_uri",
+        ),
+        *("api_key_secret", "api_key_secret_version", "google_service_account_config", "service_account"),
     }
 )
 """Fields that name something in the account with which the gateway calls a server: conversations, prompts, containers,
 files, stores and connectors of OpenAI's Responses API (openai-python, types/responses), containers, skills and files of
-Anthropic's Messages (platform.claude.com/docs/en/api/beta/messages/create), caches and stores of Gemini and Vertex."""
+Anthropic's Messages (platform.claude.com/docs/en/api/beta/messages/create), caches, stores, search
+engines, secrets and accounts of Gemini and Vertex (google-genai, types.py: Tool, Retrieval, AuthConfig);
+a voice with an id is one that the operator has made (openai-python, types/audio/speech_create_params)."""
+_ACCOUNT = {name.replace("_", ""): name for name in _ACCOUNT_NAMES}
 _HOLDERS = ROUTING_CONTAINERS | {"container", "environment"}
 """Fields at the top of a body in which such fields are, too."""
 _CLIENT_TOOLS = frozenset(("function", "custom", "namespace"))
@@ -58,7 +71,7 @@ _WRITTEN_BY_SERVER = re.compile(
 )
 """The types of items and blocks that a server has written: they repeat the ids of what it made. Clients send them back
 with the conversation."""
-_IN_STORE = re.compile(r"files/|gs://|https?://generativelanguage\.googleapis\.com[:/]", re.IGNORECASE)
+_IN_STORE = re.compile(r"\s*(files/|gs://|https?://generativelanguage\.googleapis\.com[:/])", re.IGNORECASE)
 """How files begin that were uploaded with the operator's key. Other addresses are public."""
 _Keys = tuple[str | int, ...]
 
@@ -89,10 +102,21 @@ class BodyCheck(Struct, frozen=True):
             for name in sorted(sent.difference((self.own or api).fields, _PARAMS, allowed)):
                 self._forbid((name,), "is not known to be a field of this API", "it may not use all models", name)
         if rights is not None:
-            for keys, name in self._find_account(body):
-                if name not in allowed and keys[0] not in allowed:
-                    what = "names something in the operator's account at the model's server"
-                    self._forbid(keys, what, "all callers share that", name)
+            self._forbid_account(self._find_account(body), allowed)
+
+    def check_account(self, fields: Mapping[str, Any], allowed: Sequence[str] = ()) -> None:
+        """Check that fields of a request that is no conversation, at any depth, name nothing in the operator's account.
+        Raises Forbidden."""
+        if self.rights is not None:
+            for name, value in fields.items():
+                named = [((name,), name)] if _names_something(name, value) else []
+                self._forbid_account([*named, *_find_names(value, (name,))], allowed)
+
+    def _forbid_account(self, found: Iterable[tuple[_Keys, str]], allowed: Sequence[str]) -> None:
+        for keys, name in found:
+            if {_fold(name), _fold(str(keys[0]))}.isdisjoint(map(_fold, allowed)):
+                what = "names something in the operator's account at the model's server"
+                self._forbid(keys, what, "all callers share that", name)
 
     def check_choices(self, api: Api, allowed: Sequence[str] = ()) -> None:
         """Check that no field, sent or not, chooses a model, a provider or an address. Raises Forbidden."""
@@ -141,14 +165,15 @@ class BodyCheck(Struct, frozen=True):
 
     def _find_account(self, body: Mapping[str, Any]) -> Iterator[tuple[_Keys, str]]:
         """Yield what leads to each thing of the operator's account, and the field that names it."""
+        texts = _TEXTS if self.own is None else _TEXTS | self.own.own_fields
+        system = None if self.own is None else self.own.system
         for name, value in self.fields.items():
             if name not in body:
                 continue
-            if name in _ACCOUNT and _names_something(name, value):
+            if _names_something(name, value):
                 yield (name,), name
-            elif name in _HOLDERS:
-                yield from _find_names(value, (name,))
-        texts = _TEXTS if self.own is None else _TEXTS | self.own.own_fields
+            elif name in _HOLDERS or name == system:
+                yield from _find_names(value, (name,), texts)
         for place, tool in _list_server_tools(self.fields):
             yield from _find_names(tool, ("tools", place), texts)
         field = "" if self.own is None else self.own.conversation
@@ -202,7 +227,7 @@ def _find_names(value: Any, keys: _Keys, texts: frozenset[str] = _TEXTS) -> list
             waiting += (((*place, index), inner) for index, inner in enumerate(one))
         elif isinstance(one, dict) and not _is_written_by_server(one.get("type")):
             for name, inner in one.items():
-                if name in _ACCOUNT and _names_something(name, inner, one):
+                if _names_something(name, inner, one):
                     found.append(((*place, name), name))
                 elif name not in texts and isinstance(inner, dict | list):
                     waiting.append(((*place, name), inner))
@@ -210,17 +235,30 @@ def _find_names(value: Any, keys: _Keys, texts: frozenset[str] = _TEXTS) -> list
 
 
 def _names_something(name: str, value: Any, holder: Mapping[str, Any] | None = None) -> bool:
-    """Whether a field names something of the account. A container that is made for the request, and a skill that the
-    server's maker offers to all, are none."""
-    if name == "container" and isinstance(value, dict):
+    """Whether a field, in whichever spelling, names something of the account. A container that is made for the request,
+    and a skill that the server's maker offers to all, are none."""
+    known = _ACCOUNT.get(_fold(name))
+    if known is None:
+        return False
+    if known == "container" and isinstance(value, dict):
         skills = value.get("skills")
         own = [skill for skill in skills if _is_own_skill(skill)] if isinstance(skills, list) else skills
         return bool(value.get("id") or own or value.get("file_ids"))
-    if name == "skill_id" and holder is not None:
+    if known == "voice":  # a text is the name of one that all have
+        return isinstance(value, dict) and bool(value.get("id"))
+    if known == "skill_id" and holder is not None:
         return _is_own_skill(holder)
-    if name == "fileUri":
+    if known == "file_uri":
         return isinstance(value, str) and _IN_STORE.match(value) is not None
+    if known == "engine":  # of a search in the account; elsewhere it is one of a public kind
+        return isinstance(value, str) and value.startswith("projects/")
     return value not in (None, "", [], {})
+
+
+@lru_cache(maxsize=1024)
+def _fold(name: str) -> str:
+    """Return one spelling of a name: servers read `cached_content` and `cachedContent`."""
+    return name.replace("_", "").replace("-", "").lower()
 
 
 def _is_own_skill(skill: Any) -> bool:

@@ -11,6 +11,7 @@ import math
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -40,6 +41,7 @@ _LONG_SECONDS, _LEAST_LEFT_SECONDS = 3600.0, 600.0
 """One that lives longer than an hour is renewed ten minutes before its end at the latest, as botocore does
 (botocore/credentials.py, `_mandatory_refresh_timeout`)."""
 _MAX_SHOWN_ERRORS = 2000
+_STDERR = 2
 
 
 class CredentialUnavailable(Exception):
@@ -218,47 +220,53 @@ def _check_size(data: bytes) -> bytes:
 async def run_command(source: CredentialSource, seconds: float = COMMAND_SECONDS) -> bytes:
     """Return what the command prints. It, and what it has started, does not outlive the call. Raises OSError and
     ValueError."""
-    process = await asyncio.create_subprocess_exec(
-        *source.command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=dict(source.environ),
-        start_new_session=True,
+    transport, running = await asyncio.get_running_loop().subprocess_exec(
+        _RunningCommand, *source.command, stdin=subprocess.DEVNULL, env=dict(source.environ), start_new_session=True
     )
-    errors = asyncio.ensure_future(_read_end(process.stderr))
     try:
         async with asyncio.timeout(seconds):
-            output = await _read_output(process.stdout)
-            code = await process.wait()
+            await running.written
+            await running.exited.wait()
     except TimeoutError:
         raise ValueError(f"the command did not end within {seconds:g} s") from None
     finally:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-        log.debug("%s wrote: %s", source.name, _redact(await errors))
-    if code:
+            os.killpg(transport.get_pid(), signal.SIGKILL)
+        await running.exited.wait()
+        transport.close()
+        log.debug("%s wrote: %s", source.name, _redact(running.errors))
+    if code := transport.get_returncode():
         raise ValueError(f"the command ended with the exit code {code}")
-    return output
+    return running.output
 
 
-async def _read_output(pipe: asyncio.StreamReader | None) -> bytes:
-    """Raises ValueError for more than is allowed."""
-    assert pipe is not None
-    data = b""
-    while more := await pipe.read(MAX_BYTES):
-        data = _check_size(data + more)
-    return data
+class _RunningCommand(asyncio.SubprocessProtocol):
+    """Collects what a command writes. `asyncio.subprocess` would not do: its `wait` returns once all pipes are read to
+    their end, which does not come where too much was written or a process of another group holds them."""
 
+    def __init__(self) -> None:
+        self.output = b""
+        self.errors = b""
+        """The end of what it writes to stderr."""
+        self.written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when all output was read; raises ValueError if it is longer than is allowed."""
+        self.exited = asyncio.Event()
 
-async def _read_end(pipe: asyncio.StreamReader | None) -> bytes:
-    """Read all of it, so that the command can write it, and return the end."""
-    assert pipe is not None
-    data = b""
-    while more := await pipe.read(MAX_BYTES):
-        data = (data + more)[-_MAX_SHOWN_ERRORS:]
-    return data
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == _STDERR:
+            self.errors = (self.errors + data)[-_MAX_SHOWN_ERRORS:]
+        elif not self.written.done():
+            try:
+                self.output = _check_size(self.output + data)
+            except ValueError as error:
+                self.written.set_exception(error)
+
+    def pipe_connection_lost(self, fd: int, _: Exception | None) -> None:
+        if fd != _STDERR and not self.written.done():
+            self.written.set_result(None)
+
+    def process_exited(self) -> None:
+        self.exited.set()
 
 
 def _redact(errors: bytes) -> str:

@@ -19,7 +19,7 @@ from app.errors import find_code
 from app.upstream.google_errors import GoogleError, read_google_error
 from app.upstream.long_prompts import is_long_prompt
 from app.upstream.reply.chunk import is_too_deep
-from app.upstream.token_limits import find_output_limit
+from app.upstream.token_limits import find_excess, find_output_limit
 
 MAX_RETRY_AFTER = 120.0
 """The limit of a server's `Retry-After`, in seconds. A longer wait is cut to it."""
@@ -360,16 +360,17 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     inner = source.get("innererror")
     inner_code = inner.get("code") if isinstance(inner, dict) else None
     words = " ".join(str(word) for word in (code, type_, inner_code, message) if word is not None)
+    named = http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code"))
     return _classify(
         words,
         message or "the model server gave no reason",
         status,
         retry_after_seconds,
         word=by_code(code),
-        code=http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code")),
+        code=named,
         type_=str(type_ or ""),
         detail=_find_detail(source),
-        google=read_google_error(source, message),
+        google=read_google_error(source, message, named if status is None or status < 400 else status),
     )
 
 
@@ -534,6 +535,9 @@ def _classify(
     kind = found or by_status(status, code, type_)
     if kind == "permission" and google is None and "quota" in words.lower():
         kind = "insufficient_quota"
+    if kind == "context_length_exceeded" and detail is None:
+        excess = find_excess(message[:MAX_WORDS])
+        detail = None if excess is None else excess.to_detail()
     fault = Fault(kind, _clean(message), find_code(kind).retryable, status, wait, detail)
     if status in (400, 404) and _REFUSED_REASONING.search(words[:MAX_WORDS]):
         return replace(fault, cause=_REASONING_REFUSED)

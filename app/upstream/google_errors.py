@@ -31,6 +31,9 @@ _BY_STATUS = {
     "CANCELLED": "upstream_incomplete",
     "ABORTED": "upstream_incomplete",
 }
+_WITHOUT_MEANING = frozenset(("INTERNAL", "UNKNOWN"))
+"""What is beside a status of 4xx for which there is no word: proxies write 413 and 422 so."""
+_PAYMENT_REQUIRED = 402
 _BY_REASON = {"API_KEY_INVALID": "authentication", "API_KEY_EXPIRED": "authentication"}
 _LOCATION = re.compile(r"location is not supported", re.IGNORECASE)
 _INPUT_TOO_LONG = re.compile(r"input token count\b.{0,100}\bexceeds", re.IGNORECASE | re.DOTALL)
@@ -52,12 +55,14 @@ class GoogleError(Struct, frozen=True):
     retry_after_seconds: float | None
 
 
-def read_google_error(error: Mapping[str, Any], message: str) -> GoogleError | None:
-    """Return what an error says; None if it is not one of Google's APIs."""
+def read_google_error(error: Mapping[str, Any], message: str, http_status: int | None) -> GoogleError | None:
+    """Return what an error says; None if it is not one of Google's APIs, or if only its HTTP status says something."""
     status = error.get("status")
     code = _BY_STATUS.get(status) if isinstance(status, str) else None
-    if code is None:
+    if code is None or (status in _WITHOUT_MEANING and http_status is not None and http_status < 500):
         return None
+    if http_status == _PAYMENT_REQUIRED:  # none of the words says so: Parley writes FAILED_PRECONDITION
+        code = "insufficient_quota"
     details = error.get("details")
     details = [one for one in details if isinstance(one, dict)] if isinstance(details, list) else []
     words = message[:_MAX_WORDS]

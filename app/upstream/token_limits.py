@@ -104,6 +104,32 @@ def find_output_limit(message: str) -> OutputLimit | None:
     return OutputLimit(context, prompt, output, largest)
 
 
+_NUMBER = re.compile(r"(?<![\w.,-])(?:\d{1,3}(?:,\d{3}){1,3}|\d{4,12})(?![\w-]|[.,]\d)")
+"""A number of four digits or more: a smaller one is no context, but a status or the number of a message."""
+_OTHER_LENGTHS = _compile(r"(?:string|array) too long|\d (?:bytes|characters)\b")
+
+
+class Excess(Struct, frozen=True):
+    """How much too long a prompt is."""
+
+    tokens: int
+    limit: int
+
+    def to_detail(self) -> dict[str, Any]:
+        return {"input_tokens": self.tokens, "max_input_tokens": self.limit}
+
+
+def find_excess(message: str) -> Excess | None:
+    """Return how long a prompt is, and how long it may be, from the words after which it is too long; None if the
+    message does not have both numbers. Servers that add the limit of output tokens to the prompt say the sum."""
+    if _OTHER_LENGTHS.search(message) is not None:
+        return None
+    numbers = [int(match[0].replace(",", "")) for match in _NUMBER.finditer(message)]
+    limit = min(numbers, default=0) if len(set(numbers)) == 2 else _find_number(_CONTEXT, message)
+    tokens = next((number for number in numbers if limit is not None and number > limit), None)
+    return None if tokens is None or limit is None else Excess(tokens, limit)
+
+
 def _find_number(pattern: "re.Pattern[str]", message: str) -> int | None:
     match = pattern.search(message)
     return next((int(group) for group in match.groups() if group), None) if match else None

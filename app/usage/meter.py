@@ -77,9 +77,9 @@ class Price(Struct, frozen=True):
         total += tokens.output * price.output
         if price.reasoning is not None:
             total += tokens.reasoning * (price.reasoning - price.output)
-        return round(total / _TOKENS_PER_PRICE + self._compute_units(units), _DIGITS)
+        return round(total / _TOKENS_PER_PRICE + self.compute_units(units), _DIGITS)
 
-    def _compute_units(self, units: Mapping[str, Any]) -> float:
+    def compute_units(self, units: Mapping[str, Any]) -> float:
         """Return the cost of what is no token."""
         if not units or not self.unit:
             return 0.0

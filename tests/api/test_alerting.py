@@ -1,5 +1,6 @@
 """Alerts of a running gateway: what is noticed, and who sends it."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from app.cli import main
 from app.config.settings import Settings
 from app.limits import Limiter, Limits
 from app.limits.values import Rule
+from app.observe.request_log.capture import ByteBudget
 from app.observe.request_record import RequestRecord
 from app.state.leases import keep_value, release_lease, take_lease
 from app.state.sqlite import SqliteDatabase
@@ -20,6 +22,7 @@ from msgspec.structs import replace
 
 from tests.certificates import certificate
 from tests.in_process_gateway import SERVER, ModelServer, Running, streamed
+from tests.token_issuer import AUDIENCE, ISSUER, IdentityProvider, make_claims, sign
 
 CHAT = {"model": "m", "stream": False, "messages": [{"role": "user", "content": "Hi"}]}
 PRICE = {"input": 0, "output": 1_000_000}
@@ -145,6 +148,82 @@ def test_a_state_database_that_fails_is_an_alert(tmp_path: Path) -> None:
         now[0] += 60
         check(gateway)
     assert [alert["alert"] for alert in server.alerts] == ["ParleyStateDown"]
+
+
+def test_callers_with_tokens_have_budgets_of_their_own(tmp_path: Path) -> None:
+    provider, alerts = IdentityProvider(), Server()
+    server = ModelServer(lambda request: provider(request) or alerts._answer_all(request))
+    rows = {
+        "kc": {"issuer": ISSUER, "audience": AUDIENCE, "limits": {"spend_per_day": 10}},
+        "KC": {"issuer": "https://other.test", "audience": AUDIENCE, "jwks_url": "https://other.test/keys"},
+    }
+    models = {"m": {"upstreams": ["local"], "price": PRICE}}
+    state = {"url": f"sqlite:///{tmp_path}/state.db"}
+    with Running(with_alerts(models=models, jwt=rows, state=state), server) as gateway:
+        for name, count in (("ann%", 2), ("bob", 1), ("cem", 3)):
+            headers = {"authorization": f"Bearer {sign(make_claims(sub=name))}"}
+            for _ in range(count):
+                assert gateway.post("/v1/chat/completions", {**CHAT, "max_tokens": 5}, headers).status == 200
+        check(gateway)
+    found = sorted((alert["labels"]["name"], alert["labels"]["percent"]) for alert in alerts.alerts)
+    assert found == [("kc:ann%", "80"), ("kc:cem", "100"), ("kc:cem", "80")]
+    assert "the JWT caller 'kc:ann%' has spent 80 % of its limit per day." in [one["summary"] for one in alerts.alerts]
+
+
+def test_a_guard_that_fails_or_refuses_often_is_an_alert_and_its_end_too(tmp_path: Path) -> None:
+    server, now = Server(), [1_800_000_000.0]
+    guards = {
+        "down": {"url": "http://down.test", "models": ["a"], "on_failure": "pass"},
+        "words": {"detectors": ["email"], "action": "reject", "models": ["m"]},
+        "calm": {"detectors": ["email"], "action": "reject", "models": ["c"]},
+    }
+    models = {name: {"upstreams": ["local"]} for name in ("m", "a", "c")}
+    with Running(with_alerts(guards=guards, models=models), server) as gateway:
+        alerting_of(gateway)._clock = lambda: now[0]
+        check(gateway)
+        messages = [{"role": "user", "content": "Hi ann@example.com"}]
+        for model, count in (("m", 21), ("a", 5), ("c", 20)):
+            for _ in range(count):
+                gateway.post("/v1/chat/completions", {**CHAT, "model": model, "messages": messages})
+        check(gateway)
+        assert [(one["alert"], one["labels"]) for one in server.alerts] == [("ParleyGuardRefusals", {"guard": "words"})]
+        assert server.alerts[0]["summary"] == "The guard words has refused 21 texts in five minutes."
+        now[0] += 60
+        check(gateway)
+        assert [(one["alert"], one["labels"]) for one in server.alerts[1:]] == [
+            ("ParleyGuardFailing", {"guard": "down"})
+        ]
+        now[0] += 300
+        check(gateway)
+    assert sorted(one["alert"] for one in server.alerts if one["status"] == "resolved") == [
+        *("ParleyGuardFailing", "ParleyGuardRefusals")
+    ]
+
+
+@pytest.mark.parametrize("outcome", ["failed", "dropped"])
+def test_a_request_log_that_loses_entries_is_an_alert(outcome: str, tmp_path: Path) -> None:
+    server, now = Server(), [1_800_000_000.0]
+    url = f"sqlite:///{tmp_path}/requests.db"
+    if outcome == "failed":
+        (tmp_path / "file").write_text("no folder")
+        url = f"sqlite:///{tmp_path}/file/requests.db"
+    request_log = {"keep": "all", "url": url, "queue_bytes": 1024 * 1024}
+    with Running(with_alerts(request_log=request_log), server) as gateway:
+        alerting_of(gateway)._clock = lambda: now[0]
+        log = gateway.context.request_log
+        assert log is not None
+        if outcome == "dropped":
+            log._budget = ByteBudget(0)
+        check(gateway)
+        assert gateway.post("/v1/chat/completions", CHAT).status == 200
+        gateway.loop.run_until_complete(asyncio.sleep(0.1))  # entries are given to the log behind the response
+        log._wait_until_written()
+        for _ in range(2):
+            check(gateway)
+            now[0] += 60
+    assert [(one["alert"], one["labels"]) for one in server.alerts] == [
+        ("ParleyRequestLogDropping", {"outcome": outcome})
+    ]
 
 
 class Unreadable(Limiter):

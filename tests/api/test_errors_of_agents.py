@@ -10,6 +10,7 @@ from app.api.reply_response import EventStreamResponse, ResponseLimits
 from app.chat.events import Event, Failed, Fault, Finish, TextDelta, ToolCallDelta
 from app.formats import FORMATS
 from app.formats.base import ReplyInfo
+from app.formats.gemini import GEMINI_CUT
 from app.responses_api.background import NoClient
 
 from tests.each_case import each_case
@@ -75,6 +76,24 @@ def test_every_error_of_the_gateway_has_the_header(path: str) -> None:
     assert answer.headers["x-should-retry"] == "false"
 
 
+TOO_LONG = "This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens."
+
+
+def test_a_prompt_that_is_too_long_has_its_numbers_in_the_words_of_each_api() -> None:
+    for path, message in (
+        ("/v1/messages", "prompt is too long: 5000 tokens > 4096 maximum"),
+        ("/v1/responses", TOO_LONG),
+        ("/v1/chat/completions", TOO_LONG),
+    ):
+        error = ask(path, ModelServer(refuse(400, TOO_LONG))).json["error"]
+        assert error["message"] == message
+    with Running(NO_RETRIES, ModelServer(refuse(400, TOO_LONG))) as running:
+        error = running.post("/v1beta/models/m:generateContent", {"contents": [{"parts": [{"text": "Hi"}]}]}).json[
+            "error"
+        ]
+    assert error["message"] == "The input token count (5000) exceeds the maximum number of tokens allowed (4096)"
+
+
 FILTERED = (
     HELLO,
     b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"content_filter"}]}\n\n',
@@ -137,10 +156,11 @@ CUT = Failed(Fault("upstream_incomplete", "cut", True))
         ("openai", [ToolCallDelta(0, '{"a', "c", "f"), Finish("length")], "last"),
         ("anthropic", [ToolCallDelta(0, '{"a', "c", "f"), CUT], "last"),
         ("qwen", [ToolCallDelta(0, '{"a', "c", "f"), CUT], "last"),
+        ("gemini", [TextDelta("x"), CUT], "last"),
     ],
 )
 @pytest.mark.anyio
-async def test_a_stream_of_chat_completions_that_fails_within_a_call_has_no_end(
+async def test_a_stream_that_fails_has_no_end_where_clients_would_take_its_half_for_a_whole(
     format_: str, events: list[Event], end: str
 ) -> None:
     writer, limits = Writer(), ResponseLimits(heartbeat_seconds=2, commit_seconds=5, stall_seconds=60)
@@ -148,6 +168,18 @@ async def test_a_stream_of_chat_completions_that_fails_within_a_call_has_no_end(
     response.on_events(events)
     assert (writer.end, response.finished) == (end, True)
     assert (b'"error"' in writer.written) is (type(events[-1]) is Failed)
+
+
+@pytest.mark.parametrize(
+    ("events", "end"), [([TextDelta("x"), CUT], "cut"), ([TextDelta("x"), Finish("length")], "last")]
+)
+@pytest.mark.anyio
+async def test_a_stream_has_no_end_for_clients_that_skip_its_error(events: list[Event], end: str) -> None:
+    writer, limits = Writer(), ResponseLimits(heartbeat_seconds=2, commit_seconds=5, stall_seconds=60)
+    info = ReplyInfo("chat-1", "req-1", "m", 1)
+    EventStreamResponse(writer, info, GEMINI_CUT, "delta", limits).on_events(events)
+    assert writer.end == end
+    assert (b'"error"' in writer.written) is (end == "cut")
 
 
 @each_case("path", ["/v1/responses", "/v1/responses/"])

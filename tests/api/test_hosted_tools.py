@@ -425,9 +425,11 @@ def test_a_stream_that_breaks_after_a_search_is_not_an_answer(gateway: Gateway) 
     assert kinds[-1] == "error" and "message_stop" not in kinds
 
 
-def test_searches_cost_their_price_and_count_for_limits_of_spending() -> None:
+@pytest.mark.parametrize("price", [{}, {"price": {"input": 0, "output": 0}}])
+def test_searches_cost_their_price_and_count_for_limits_of_spending(price: Json) -> None:
     model, search_tool = Model(), {**HOSTED["web_search"], "price": {"per_1000": 1000}}
     tree = settings(web_search=search_tool)
+    tree["models"]["m"] |= price
     tree["keys"]["a"]["limits"] = {"spend_per_day": 2.5}
     with Running(tree, model) as running:
         gateway = Gateway(running, model)

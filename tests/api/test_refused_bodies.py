@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from agent_bodies import WRITERS, make_conversation
+from agent_bodies import WRITERS, find_path, make_conversation
 
 from tests.each_case import each_case
 from tests.in_process_gateway import SERVER, ModelServer, Running
@@ -37,7 +37,7 @@ def add(body: bytes, field: str, value: bytes) -> bytes:
 @each_case("value", NO_JSON)
 def test_what_is_no_json_is_refused_and_the_next_request_is_answered(gateway: Running, path: str, value: bytes) -> None:
     answers = [
-        gateway.post(path, raw).status
+        gateway.post(find_path(path, "m"), raw).status
         for raw in (
             write(path, 6),
             add(write(path, 7), "x_unknown", value),

@@ -106,7 +106,7 @@ def test_what_is_found_out_after_a_stream_was_opened_is_in_its_last_frame() -> N
 class Broken:
     """A stage with a defect."""
 
-    def __init__(self, mode: ReplyMode) -> None:
+    def __init__(self, info: ReplyInfo, mode: ReplyMode) -> None:
         pass
 
     def feed(self, events: list[Event]) -> list[Event]:
@@ -158,7 +158,7 @@ async def test_events_pass_through_the_stages_that_were_added_before_that_of_the
             return events
 
     response = EventStreamResponse(
-        NoClient(), INFO, replace(QWEN, reply_stage=lambda mode: Named("format")), "delta", LIMITS
+        NoClient(), INFO, replace(QWEN, reply_stage=lambda info, mode: Named("format")), "delta", LIMITS
     )
     response.add_first_stage(Named("added"))
     events: list[Event] = [TextDelta("a")]

@@ -274,13 +274,33 @@ def test_a_trigger_makes_a_summary_from_which_the_conversation_goes_on(gateway: 
     assert len(gateway.sent["messages"]) == 3
 
 
-def test_the_texts_of_a_summary_are_one_item_and_without_text_there_is_none(gateway: Gateway) -> None:
+def test_the_texts_of_a_summary_are_one_item(gateway: Gateway) -> None:
     gateway.reply = [{"content": "A."}, {"reasoning_content": "Hm."}, {"content": "B."}]
     output = gateway.create(input=[HI, TRIGGER]).json["output"]
     assert [item["type"] for item in output].count("compaction") == 1
     assert read_seal(output[-1]["encrypted_content"]) == Seal("A.\n\nB.")
-    gateway.reply = [{"reasoning_content": "Hm."}, {"content": " \n"}]
-    assert [item["type"] for item in gateway.create(input=[HI, TRIGGER]).json["output"]] == ["reasoning"]
+
+
+@each_case(
+    ("reply", "cause"),
+    [
+        ([{"reasoning_content": "Hm."}, {"content": " \n"}], "it is empty"),
+        ([calling("own", "{}")], "it is a call of a tool"),
+        ([{"content": "Let me look."}, calling("own", "{}")], "it is a call of a tool"),
+        ([{"refusal": "No."}], "it is a refusal"),
+    ],
+)
+def test_a_reply_that_is_no_summary_fails_and_may_be_asked_for_again(reply: list[Json], cause: str) -> None:
+    gateway = Gateway()
+    with gateway.running:
+        gateway.reply = reply
+        whole = gateway.create(input=[HI, TRIGGER])
+        events = gateway.create(input=[HI, TRIGGER], stream=True).frames
+    assert (whole.status, whole.headers["x-should-retry"]) == (502, "true")
+    assert cause in whole.json["error"]["message"]
+    error = events[-1]["response"]["error"]
+    assert (events[-1]["type"], error["code"], error["retryable"]) == ("response.failed", "server_error", True)
+    assert not any(event.get("item", {}).get("type") == "compaction" for event in events)
 
 
 def test_a_summary_that_the_limit_cuts_is_incomplete(gateway: Gateway) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import agent_turn
 import agent_turn_report
 import pytest
-from agent_bodies import WRITERS, Conversation, make_conversation
+from agent_bodies import GEMINI, WRITERS, Conversation, make_conversation
 from fixed_replies import answer
 
 from tests.each_case import each_case
@@ -28,7 +28,7 @@ def test_the_reference_request_has_half_a_megabyte_at_each_endpoint() -> None:
 @each_case("path", sorted(WRITERS))
 def test_a_session_grows_at_its_end(path: str) -> None:
     shorter, longer = (written(path, SHORT.until(count)) for count in (1, 2))
-    key = "input" if path == "/v1/responses" else "messages"
+    key = {"/v1/responses": "input", GEMINI: "contents"}.get(path, "messages")
     before, after = shorter.pop(key), longer.pop(key)
     assert shorter == longer
     assert [_without_mark(each) for each in after[: len(before)]] == [_without_mark(each) for each in before]

@@ -337,6 +337,7 @@ def test_an_image_and_a_pdf_are_sent(gateway: PageGateway, open_page: OpenPage) 
         "I see 1 attachment(s), known to me only by media type: image/png"
     )
     expect(page.locator(".message.user img.media")).to_have_count(1)
+    expect(page.locator(".live")).to_have_count(0)
     page.get_by_role("button", name="Clear").last.click()
     page.get_by_label("Format").select_option("autogen")
     page.locator("#files").set_input_files(files)

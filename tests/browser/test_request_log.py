@@ -18,7 +18,11 @@ ADMIN, HOSTILE = "key-of-the-administrator", "<img src=x onerror=window.hacked=1
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageGateway]:
     hello = stream(delta(content=HOSTILE), end("stop", prompt_tokens=10, completion_tokens=2))
-    models = {"qwen3": hello, "broken": Reply(status=500, chunks=(b'{"error": {"message": "out of order"}}',))}
+    models = {
+        "qwen3": hello,
+        "gem": hello,
+        "broken": Reply(status=500, chunks=(b'{"error": {"message": "out of order"}}',)),
+    }
     folder = tmp_path_factory.mktemp("log")
     log = {"keep": "all", "url": f"sqlite:///{folder}/requests.db"}
     with PageGateway(
@@ -77,6 +81,8 @@ def test_a_request_is_shown_as_messages_compared_and_in_its_bodies(gateway: Page
     added = page.get_by_label("The model server got").locator("mark")
     expect(added.filter(has_text="include_usage")).to_have_count(1)
     expect(page.get_by_label("The model server got").locator("span", has_text="Be short.")).to_have_count(1)
+    lines = page.locator("pre.lines").last.inner_text().split("\n")
+    assert ' "model": "qwen3",' in [line[2:] for line in lines], lines
     check_accessible(page)
     page.get_by_role("tab", name="Bodies").click()
     expect(page.get_by_role("tabpanel").locator("details")).to_have_count(4)
@@ -94,6 +100,17 @@ def test_a_request_is_opened_in_the_playground(gateway: PageGateway, open_page: 
     expect(page.locator("main.chat article")).to_have_count(2)
     expect(page.locator("main.chat article").last).to_contain_text("Mail [EMAIL]")
     expect(page.locator("main.chat")).to_contain_text("look_up")
+
+
+def test_a_request_of_gemini_is_shown_as_messages(gateway: PageGateway, open_page: OpenPage) -> None:
+    contents = [{"role": "user", "parts": [{"text": "What is 6 x 7?"}]}]
+    body = {"contents": contents, "systemInstruction": {"parts": [{"text": "Be short."}]}}
+    httpx.post(f"{gateway.url}/v1beta/models/gem:generateContent", json=body, trust_env=False)
+    page = open_log(gateway, open_page)
+    open_newest(page, "gem")
+    page.get_by_role("tab", name="Messages").click()
+    expect(page.get_by_role("article")).to_have_count(2)
+    expect(page.get_by_role("article").last).to_contain_text("What is 6 x 7?")
 
 
 def test_a_request_is_exported(gateway: PageGateway, open_page: OpenPage) -> None:

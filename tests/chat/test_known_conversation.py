@@ -5,7 +5,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from app.chat.known_conversation import MAX_KEPT, KnownConversation, add_up, begins_with, is_same, make_once
+from app.chat.known_conversation import (
+    CHANGED_MESSAGES,
+    MAX_KEPT,
+    KnownConversation,
+    add_up,
+    begins_with,
+    find_end,
+    gather,
+    is_same,
+    make_once,
+)
 from app.chat.messages import Message, Reasoning, Text, Tool, ToolCall
 
 from tests.each_case import each_case
@@ -108,3 +118,21 @@ def test_only_what_is_new_is_counted_again() -> None:
         given = tuple(range(size))
         assert add_up(count, given, known) == sum(given) == add_up(sum, given, None)
     assert counted == [22, 8, 2, 8, 2, 8, 8, 5]
+
+
+def test_a_part_that_is_kept_ends_only_where_the_list_may_be_divided() -> None:
+    given = [object() for _ in range(20)]
+    assert find_end(0, 20) == 20 - CHANGED_MESSAGES
+    assert find_end(0, 20, lambda place: place == 5) == 5
+    assert find_end(7, 20, lambda place: place == 5) == 7, "not before what is known"
+    assert find_end(0, 3) == 0
+    known, parts = KnownConversation(), list[tuple[int, int]]()
+
+    def read(start: int, end: int) -> tuple[int, ...]:
+        parts.append((start, end))
+        return tuple(range(start, end))
+
+    for length in (15, 20):
+        found = gather("parts", read, given[:length], known, (), lambda place: place % 5 == 0)
+        assert found == tuple(range(length))
+    assert parts == [(0, 5), (5, 15), (5, 10), (10, 20)]

@@ -129,6 +129,29 @@ limits = {{ spend_per_day = 1 }}
         load({}, config)
 
 
+@each_case(
+    ("tool", "free"),
+    [
+        ({}, {"a", "b"}),
+        ({"price": {"per_1000": 0}}, {"a", "b"}),
+        ({"price": {"per_1000": 5}}, set()),
+        ({"price": {"per_1000": 5}, "models": ["a*"]}, {"b"}),
+        ({"price": {"per_1000": 5}, "models": ["other"]}, {"a", "b"}),
+    ],
+)
+def test_a_model_with_searches_that_cost_something_is_not_free(tool: dict[str, Any], free: set[str]) -> None:
+    for name in ("web_search", "web_fetch"):
+        settings = Settings.model_validate(
+            {
+                "upstreams": {"u": {"base_url": "http://127.0.0.1:1/v1"}},
+                "models": {one: {"upstreams": ["u"], "price": {"input": 0, "output": 0}} for one in ("a", "b")},
+                "mcp_servers": {"web": {"command": "x"}},
+                "hosted_tools": {name: {"mcp": "web", "tool": "t", **tool}},
+            }
+        )
+        assert find_free_models(settings) == free
+
+
 LIMITED: dict[str, Any] = {"spend_per_day": 1.0}
 PRICED: dict[str, Any] = {"input": 0, "output": 0}
 KEY: dict[str, Any] = {"sha256": "a" * 64, "limits": LIMITED}

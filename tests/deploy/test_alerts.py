@@ -33,7 +33,7 @@ def test_each_alert_has_a_section_that_says_what_to_do() -> None:
 
 def test_each_alert_reads_metrics_that_the_gateway_has() -> None:
     known = set(
-        re.findall(r"^\| `(parley_\w+)`", (ROOT / "docs/operate/monitoring.md").read_text("utf-8"), re.MULTILINE)
+        re.findall(r"^\| `(parley_\w+)`", (ROOT / "docs/reference/metrics.md").read_text("utf-8"), re.MULTILINE)
     )
     for rule in ALERTS:
         used = set(re.findall(r"parley_\w+", rule["expr"]))

@@ -192,7 +192,7 @@ def test_the_container_has_no_privileges_and_writes_only_to_its_volumes() -> Non
 def test_the_autoscaler_follows_open_replies_and_the_cpu() -> None:
     spec = render_all()["HorizontalPodAutoscaler", "parley"]["spec"]
     name = spec["metrics"][0]["pods"]["metric"]["name"]
-    assert f"| `{name}` | gauge |" in (ROOT / "docs/operate/monitoring.md").read_text("utf-8")
+    assert f"| `{name}` | gauge |" in (ROOT / "docs/reference/metrics.md").read_text("utf-8")
     assert spec["metrics"][1]["resource"]["name"] == "cpu"
     assert "replicas" not in render_all()["Deployment", "parley"]["spec"]
     only_cpu = render({**KEYS, "autoscaling": {"enabled": True, "openReplies": 0}})

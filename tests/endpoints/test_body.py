@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 from app.endpoints.body import read_fields
@@ -60,3 +61,33 @@ def test_the_characters_of_a_text_that_is_spoken_are_counted() -> None:
 def test_what_a_model_reads_is_no_option() -> None:
     body = read_fields(b'{"model": "e", "input": "a", "future": [1.0], "n": 2}')
     assert body.list_options() == {"future": [1.0], "n": 2}
+
+
+PRIVATE = "http://169.254.169.254/latest"
+
+
+@each_case(
+    ("fields", "paths"),
+    [
+        ({"input": [PRIVATE], "query": PRIVATE}, []),
+        ({"documents": [{"text": PRIVATE}], "encoding_format": "a/b"}, []),
+        ({"input": [{"image": PRIVATE}, {"text": "a"}]}, ["input[0].image"]),
+        ({"documents": [{"image": PRIVATE}]}, ["documents[0].image"]),
+        ({"messages": [{"content": [{"type": "image_url", "image_url": {"url": PRIVATE}}]}]}, None),
+        ({"image": ["data:image/png;base64,//8=", "//8AAAA=", PRIVATE]}, ["image[2]"]),
+        ({"modality": "image", "input": [PRIVATE]}, ["input[0]"]),
+        ({"modality": ["image"], "input": [PRIVATE]}, []),
+        ({"ref_audio": "file:///etc/passwd", "webhook_url": PRIVATE}, ["ref_audio", "webhook_url"]),
+    ],
+)
+def test_what_a_server_may_fetch_is_found_and_a_text_is_none(fields: dict[str, Any], paths: list[str] | None) -> None:
+    body = read_fields(json.dumps({"model": "e", **fields}).replace("//", "\\/\\/").encode())
+    expected = ["messages[0].content[0].image_url.url"] if paths is None else paths
+    assert [path for path, _ in body.find_urls()] == expected
+
+
+@each_case("value", ["1e999", "9" * 5000])
+def test_a_value_that_cannot_be_read_is_named(value: str) -> None:
+    body = read_fields(b'{"model": "e", "x": %b}' % value.encode())
+    with pytest.raises(BadRequest, match="`x` has a value that cannot be read"):
+        body.list_options()

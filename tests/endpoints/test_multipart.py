@@ -34,9 +34,10 @@ def test_the_model_is_found_before_and_behind_the_file_however_the_form_is_cut(d
         assert data[: read.end].endswith(b"--XX--")
 
 
-def test_only_fields_that_are_read_are_kept() -> None:
-    read = scan([field("prompt", b"") + field("language", b"en") + field("n", b"2") + END])
+def test_fields_that_are_read_are_told_from_others() -> None:
+    read = scan([field("prompt", b"") + field("url", b"a") + field("n", b"2") + field("url", b"b") + END])
     assert read.fields == {b"prompt": b"", b"n": b"2"}
+    assert read.others == [(b"url", b"a"), (b"url", b"b")]
     assert read.model_span is None
 
 

@@ -5,7 +5,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from tests.faults.known_replies import APIS, DONE, ApiName, Frame, Json, chunk, event
+from tests.faults.known_replies import APIS, DONE, REPLIES, ApiName, Frame, Json, KnownReply, chunk, event, write_frames
+from tests.faults.known_replies import cut as cut_text
 
 Frames: TypeAlias = list[Frame]
 Change: TypeAlias = Callable[[Frames], Frames | None]
@@ -643,6 +644,58 @@ def as_tags(opening: str, closing: str, *, field: bool) -> Change:
         return [rest[0], *(reasoning if field else []), *tagged, *rest[1:]]
 
     return with_reasoning(apply)
+
+
+def behind_reasoning(token: str) -> Change:
+    """This stands at the end of the reasoning, wherever that is told."""
+    reasoning = REPLIES["text"].reasoning
+    ends = (reasoning, cut_text(reasoning)[-1])
+
+    def add(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: add(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return list(map(add, value))
+        return value + token if value in ends else value
+
+    return with_reasoning(lambda frames: [Frame(frame.name, add(frame.data)) for frame in frames])
+
+
+def call_in_reasoning(api: ApiName) -> Change:
+    """The reply has nothing but reasoning, which has the call as text."""
+    name, arguments = REPLIES["one call"].calls[0]
+    text = f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+    def apply(frames: Frames) -> Frames | None:
+        has_text = "Both" in json.dumps([frame.data for frame in frames])
+        return None if has_text else write_frames(api, KnownReply(reasoning=text))
+
+    return calls_only(apply)
+
+
+def repeat_signed(frames: Frames) -> Frames:
+    """Reasoning comes as blocks, too, the last of which has the signature and all of the text (LiteLLM)."""
+    out: Frames = []
+    text = ""
+    for frame in frames:
+        for delta in _deltas([frame]):
+            if "reasoning_content" in delta:
+                text += delta["reasoning_content"]
+                delta["thinking_blocks"] = [{"type": "thinking", "thinking": delta["reasoning_content"]}]
+            elif text:
+                block = {"type": "thinking", "thinking": text, "signature": "s"}
+                out.append(chunk({"reasoning_content": "", "thinking_blocks": [block]}))
+                text = ""
+        out.append(frame)
+    return out
+
+
+def fragments_of_their_own(frames: Frames) -> Frames:
+    """Each fragment of a call has another index and id, and an empty name (Oracle)."""
+    for number, fragment in enumerate(_fragments(frames)):
+        fragment.update(index=number, id=f"c{number}")
+        fragment["function"].setdefault("name", "")
+    return frames
 
 
 def reasoning_behind(frames: Frames) -> Frames | None:

@@ -22,6 +22,8 @@ from tests.faults.reply_changes import (
     arguments,
     arguments_named,
     as_tags,
+    behind_reasoning,
+    call_in_reasoning,
     calls_only,
     change_objects,
     changing_ids,
@@ -36,6 +38,7 @@ from tests.faults.reply_changes import (
     error_as_content,
     find_end,
     flat_function,
+    fragments_of_their_own,
     gemini_reason_in_each,
     hurry,
     ids,
@@ -59,6 +62,7 @@ from tests.faults.reply_changes import (
     rename,
     renamed,
     renamed_delta,
+    repeat_signed,
     same_id_in_each,
     scale,
     swap,
@@ -161,6 +165,12 @@ REPLY_FAULTS: tuple[ReplyFault, ...] = (
         "indexes",
         "backwards",
         without_chat(indexes(lambda index: 9 - index)),
+    ),
+    ReplyFault(
+        "indexes",
+        "another in each fragment, whose name is empty",
+        {"chat_completions": calls_only(fragments_of_their_own)},
+        source="oracle/langchain-oracle#163",
     ),
     # errors
     *(
@@ -489,6 +499,28 @@ REPLY_FAULTS: tuple[ReplyFault, ...] = (
         "in tags of another family",
         {"chat_completions": as_tags("<seed:think>", "</seed:think>", field=False)},
         EXACT,
+    ),
+    *(
+        ReplyFault(
+            "reasoning",
+            f"{name} behind it",
+            each(lambda api, token=token: behind_reasoning(token)),  # type: ignore[misc]
+            EXACT,
+            source=source,
+        )
+        for name, token, source in (
+            ("DeepSeek's end of the turn", "<｜end▁of▁sentence｜>", "vllm-project/vllm#48748"),
+            ("an end of the turn", "<|im_end|>\n", "derived"),
+            ("the opening of a call", "<|function_call|>", "vllm-project/vllm#51701"),
+        )
+    ),
+    ReplyFault("reasoning", "with the call as text", each(call_in_reasoning), source="waybarrios/vllm-mlx#98"),
+    ReplyFault(
+        "reasoning",
+        "again in its signed block",
+        {"chat_completions": with_reasoning(repeat_signed)},
+        EXACT,
+        source="open-webui/open-webui#29860",
     ),
     ReplyFault("reasoning", "behind the text", {"chat_completions": with_reasoning(reasoning_behind)}, EXACT),
     ReplyFault(

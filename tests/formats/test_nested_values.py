@@ -41,4 +41,5 @@ def test_numbers_and_the_nesting_are_checked(value: Any, nesting: int, valid: bo
     ],
 )
 def test_the_entries_of_lists_in_lists_are_counted(value: Any, count: int) -> None:
-    assert count_entries(value) == count
+    assert count_entries([value]) == count
+    assert count_entries([value, "a", value]) == 2 * count

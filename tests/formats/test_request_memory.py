@@ -4,15 +4,18 @@ import gc
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
-from agent_bodies import WRITERS, make_conversation
+from agent_bodies import GEMINI, WRITERS, make_conversation
 from app.chat.known_conversation import CHANGED_MESSAGES
+from app.chat.messages import Text
 from app.errors import ParleyError
 from app.formats.anthropic.body import parse_count_tokens_body, parse_messages_body
 from app.formats.body import ParsedRequest, RejectedRequest
 from app.formats.chat_body import parse_chat_body
+from app.formats.gemini.body import GenerateTarget, parse_count_body, parse_generate_body
 from app.formats.json_object import parse_object
 from app.formats.openai.body import parse_completions_body
 from app.formats.request_limits import RequestLimits
@@ -20,6 +23,7 @@ from app.formats.request_memory import (
     HELD_FOR_BYTE,
     MAX_STATES,
     MIN_BYTES,
+    NOTHING_KNOWN,
     CallerMemory,
     FirstEntry,
     RememberedRequest,
@@ -43,6 +47,8 @@ PARSERS: dict[str, Callable[..., Any]] = {
     "/v1/messages": parse_messages_body,
     "/v1/messages/count_tokens": parse_count_tokens_body,
     "/v1/responses": parse_responses_body,
+    GEMINI: partial(parse_generate_body, target=GenerateTarget("m")),
+    f"{GEMINI}/count_tokens": partial(parse_count_body, target=GenerateTarget("m")),
 }
 MAX_BYTES = 64 * 1024 * 1024
 
@@ -100,6 +106,31 @@ def test_a_continued_session_is_remembered_but_for_its_end(path: str) -> None:
 
 
 LIMITS_OF_LONG = RequestLimits(1000, 1000, 100, 64)
+
+
+@pytest.mark.parametrize("path", PARSERS)
+def test_the_messages_and_tools_of_a_continued_session_are_those_of_the_earlier_request(path: str) -> None:
+    memory = RequestMemory(MAX_BYTES)
+    write = WRITERS[path.removesuffix("/count_tokens")]
+    conversation = make_conversation(21, 10)
+    bodies = [write(conversation.until(rounds), "m") for rounds in (20, 21)]
+    before, after = (parse_and_remember(path, raw, memory, LIMITS_OF_LONG).request for raw in bodies)
+
+    same = [one is other for one, other in zip(before.messages, after.messages, strict=False)]
+    assert sum(same) >= len(same) - CHANGED_MESSAGES
+    assert [one is other for one, other in zip(before.tools, after.tools, strict=True)] == [True] * 10
+
+
+def test_the_first_content_and_the_first_tool_may_be_in_any_spelling_in_a_long_body_too() -> None:
+    content = {"role": "user", "parts": {"text": "x" * MIN_BYTES, "thought_signature": None}}
+    tool = {"function_declarations": {"name": "f", "parameters_json_schema": {"type": "object", "title": "T"}}}
+    raw = json.dumps({"contents": [content], "tools": [tool]}).encode()
+    memory = RequestMemory(MAX_BYTES)
+    for _ in range(2):
+        parsed = parse_and_remember(GEMINI, raw, memory)
+        assert [message.parts for message in parsed.request.messages] == [(Text("x" * MIN_BYTES),)]
+        assert [one.schema["parameters"].get("title") for one in parsed.request.tools] == ["T"]
+        assert not parsed.warnings
 
 
 def read(memory: RequestMemory, scope: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -238,27 +269,33 @@ def test_few_states_are_kept_of_a_conversation() -> None:
 
     assert [number for number in range(1, 51) if resume(entries[:number], "what")[0] == number] == [47, 48, 49, 50]
     assert MAX_STATES == 4
-    assert resume(entries, "what") == (50, 50)
-    assert resume(entries[:46], "what") == (0, None)
-    assert resume(entries, "else") == (0, None)
+    assert resume(entries, "what")[:2] == (50, 50)
+    assert resume(entries[:46], "what")[:2] == (0, None)
+    assert resume(entries, "else")[:2] == (0, None)
 
 
 def test_a_state_counts_only_after_the_same_entries() -> None:
     entries: list[Any] = [FirstEntry({"number": 0}), {"number": 1}, {"number": 2}]
     keep(entries, 3, "what", "state")
 
-    assert resume([FirstEntry({"number": 0}), *entries[1:]], "what") == (0, None)
-    assert resume([*entries[:2], {"number": 2}], "what") == (0, None)
-    assert resume([entries[0], {"number": 1}, entries[2]], "what") == (0, None)
-    assert resume(entries[1:], "what") == (0, None)
-    assert resume([*entries, "more"], "what") == (3, "state")
+    assert resume([FirstEntry({"number": 0}), *entries[1:]], "what")[:2] == (0, None)
+    assert resume([*entries[:2], {"number": 2}], "what")[:2] == (0, None)
+    assert resume([entries[0], {"number": 1}, entries[2]], "what")[:2] == (0, None)
+    assert resume(entries[1:], "what")[:2] == (0, None)
+    assert resume([*entries, "more"], "what")[:2] == (3, "state")
     keep([*entries, "more"], 4, "what", "after a text")
-    assert resume([*entries, "more"], "what") == (4, "after a text")
-    assert resume([*entries, "else"], "what") == (3, "state")
-    keep(entries, 3, "what", "the same again")
-    assert resume(entries, "what") == (3, "state")
-    keep(["text", *entries], 4, "what", "after a text")
-    assert resume(["text", *entries], "what") == (0, None)
+    assert resume([*entries, "more"], "what")[:2] == (4, "after a text")
+    assert resume([*entries, "else"], "what")[:2] == (3, "state")
+
+
+def test_a_state_is_worth_keeping_once_and_only_of_a_list_that_is_remembered() -> None:
+    entries: list[Any] = [FirstEntry({"number": 0}), *({"number": number} for number in range(1, CHANGED_MESSAGES + 5))]
+    assert resume(entries, "what") == (0, None, [5, CHANGED_MESSAGES + 5])
+    keep(entries, 5, "what", "state")
+    assert resume(entries, "what") == (5, "state", [CHANGED_MESSAGES + 5])
+    keep(entries, CHANGED_MESSAGES + 5, "what", "whole")
+    assert resume(entries, "what") == (CHANGED_MESSAGES + 5, "whole", [])
+    assert resume(["text", *entries], "what") == resume([], "what") == NOTHING_KNOWN
 
 
 def test_what_is_known_of_a_conversation_outlives_others_that_begin_as_it_does() -> None:
@@ -273,10 +310,10 @@ def test_what_is_known_of_a_conversation_outlives_others_that_begin_as_it_does()
     keep(kept, 2, "what", "state")
     for other in others[:3]:
         read(memory, "b", other)
-    assert resume(kept, "what") == (2, "state")
+    assert resume(kept, "what")[:2] == (2, "state")
     for other in others:
         read(memory, "c", other)
-    assert resume(kept, "what") == (0, None)
+    assert resume(kept, "what")[:2] == (0, None)
 
 
 @pytest.mark.parametrize("place", [0, 1, 15, 16, 17, 255, 4096, 65535, 65536, 70000, 140000])

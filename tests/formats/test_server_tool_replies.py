@@ -109,7 +109,7 @@ def make_info(**options: Any) -> ReplyInfo:
 def encode(format_: str, batches: Sequence[list[Event]], info: ReplyInfo, *, whole: bool = False) -> list[Json]:
     row = FORMATS[format_]
     encoder = row.reply_encoder(info, "whole" if whole else "delta")
-    stage = row.reply_stage("whole" if whole else "delta") if row.reply_stage is not None else None
+    stage = row.make_stage(info, "whole" if whole else "delta")
     out = encoder.open()
     for batch in batches:
         out += encoder.feed(stage.feed(batch) if stage is not None else batch)

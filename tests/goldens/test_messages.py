@@ -81,8 +81,9 @@ def test_a_reply_is_written_as_anthropics_clients_read_it(gateway: GoldenGateway
 
 def encode_reply(batches: list[list[Event]], info: ReplyInfo, mode: ReplyMode) -> bytes:
     """What the client reads of these events."""
-    assert ANTHROPIC.reply_stage is not None
-    received = feed_to_end(ANTHROPIC.reply_stage(mode), batches)
+    stage = ANTHROPIC.make_stage(info, mode)
+    assert stage is not None
+    received = feed_to_end(stage, batches)
     encoder = ANTHROPIC.reply_encoder(info, mode)
     data = encoder.open() + b"".join(encoder.feed(batch) for batch in received if batch)
     last = next(batch[-1] for batch in reversed(received) if batch)

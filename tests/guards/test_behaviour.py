@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from app.access.key_ring import hash_key
 
 from tests.guards.golden_runner import Json, Run, run_case
 
@@ -95,6 +96,50 @@ def test_what_was_refused_is_not_asked_again_and_does_not_block_the_session() ->
     assert [[part["text"] for part in one["parts"]] for one in asked(run)] == [
         *(["A zebra"], ["I cannot.", "Then a horse"])
     ]
+
+
+@pytest.mark.parametrize("guard", ["detectors", "names", "no names", "litellm"])
+def test_a_session_goes_on_behind_a_refusal_for_which_its_client_keeps_no_answer(guard: str) -> None:
+    texts = ["Where you are: /tmp", "A zebra runs"]
+    row: Json = {"phases": ["request"]}
+    refused: Json = REJECT
+    if guard == "detectors":
+        row = {"detectors": ["word"], "action": "reject"}
+    elif guard == "names":
+        refused = {**REJECT, "parts": ["messages[1].content[0]"]}
+    elif guard == "litellm":
+        row["api"], refused = "litellm", {"action": "BLOCKED", "blocked_reason": "zebra"}
+    passed: Json = {"action": "NONE"} if guard == "litellm" else {"verdict": "pass"}
+    run = play(
+        {"house": row},
+        [user(*texts), user(*texts, "Then a horse"), user(*texts, "Then a horse", "A zebra runs")],
+        [FINE],
+        [{"if": "zebra", "body": refused}],
+        passed,
+        masking={"patterns": {"word": "zebra"}},
+    )
+    assert [client.answer.status for client in run.clients] == [400, 200, 400]
+    reason = "it has a value of the kind WORD" if guard == "detectors" else "zebra"
+    assert sent_texts(run) == ["Where you are: /tmp", f"[withheld by policy house: {reason}]", "Then a horse"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_error_of_a_refused_reply_names_the_policy_and_no_server(stream: bool) -> None:
+    given = {
+        "config": {"guards": {"house": {"url": "<webhook:house>", "phases": ["reply"]}}},
+        "webhooks": {"house": {"answers": [], "default": {**REJECT, "category": "animals"}}},
+        "requests": [{"path": "/v1/responses", "body": {"model": "m", "input": "Hi", "stream": stream}}],
+        "upstream": [FINE],
+    }
+    answer = run_case({"given": given}).clients[0].answer
+    error = answer.frames[-1]["response"]["error"] if answer.status == 200 else answer.json["error"]
+    assert error["policy"] == {"guard": "house", "reason": "zebra", "category": "animals"}
+    assert "upstream" not in error
+    assert (error["code"], error["retryable"]) == (
+        "invalid_prompt" if answer.status == 200 else "content_filter",
+        False,
+    )
+    assert answer.status == (200 if stream else 400)
 
 
 def test_nothing_is_remembered_if_the_operator_wants_the_whole_conversation() -> None:
@@ -318,6 +363,42 @@ def test_the_text_of_a_file_is_masked_and_judged() -> None:
     assert "Mail [EMAIL_YGDF6NR7]" in whole
     assert "zebra" not in whole.replace("refused this: zebra", "")
     assert "ann@example.com" not in whole
+
+
+def test_what_an_answer_quotes_of_a_file_is_masked_when_it_comes_back() -> None:
+    body = ask_about_file("Mail ann@example.com", {"role": "user", "content": "x"})
+    body["messages"][1:] = [
+        {"role": "assistant", "content": "Of ann@example.com."},
+        {"role": "user", "content": "Go on"},
+    ]
+    body["messages"].insert(0, {"role": "assistant", "content": "I am ann@example.com."})
+    run = play(
+        {"pii": {"detectors": ["email"]}}, [body], [{"chunks": [{"content": "[EMAIL_YGDF6NR7]"}], "finish": "stop"}]
+    )
+    contents = [message["content"] for message in run.played.sent[0]["messages"]]
+    assert contents[0] == "I am ann@example.com.", "it stands before the file"
+    assert contents[2:] == ["Of [EMAIL_YGDF6NR7].", "Go on"]
+    assert b"ann@example.com" in run.clients[0].answer.body
+
+
+@pytest.mark.parametrize("api", ["litellm", "parley"])
+def test_a_service_is_told_the_end_user_of_a_key(api: str) -> None:
+    verdict = {"action": "NONE"} if api == "litellm" else {"verdict": "pass"}
+    keys = {"app": {"sha256": hash_key("app"), "users": "user"}}
+    given = {
+        "config": {"guards": {"house": {"url": "<webhook:house>", "api": api}}, "keys": keys},
+        "webhooks": {"house": {"answers": [], "default": verdict}},
+        "requests": [
+            {"path": CHAT, "headers": {"authorization": "Bearer app"}, "body": {"model": "m", **user("Hi"), **more}}
+            for more in ({"user": "ann"}, {})
+        ],
+        "upstream": [FINE, FINE],
+    }
+    calls = [call["body"] for call in run_case({"given": given}).played.asked["house"]]
+    if api == "litellm":
+        assert [call["request_data"]["user_api_key_end_user_id"] for call in calls] == ["ann", "ann", None, None]
+    else:
+        assert [call["user"] for call in calls] == ["ann", "ann", "", ""]
 
 
 def test_the_details_of_a_failure_do_not_pass_by_a_guard() -> None:

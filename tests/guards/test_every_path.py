@@ -22,6 +22,7 @@ EMAIL, CARD, KEY = "ann@example.com", "4111 1111 1111 1111", "sk-proj-Ab1Cd2Ef3G
 VALUES = (EMAIL, CARD, KEY)
 PLACEHOLDER = re.compile(r"\[(?!EMAIL_ABCDEFGH)[A-Z]+_[A-Z2-7]{8}\]")
 PLAIN = ("Hello.", "[1] and [", "{}", "It is fine, see\nnext line.", "zeb", "ra", "EMAIL_", "ze-bra", "100%")
+APIS = ("chat_completions", "messages", "responses", "gemini")
 CHAT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/messages", "/v1/responses")
 QWEN_FORMATS = ("qwen", "autogen", "agentscope", "agentscope2")
 GUARDS: Json = {
@@ -47,6 +48,8 @@ class Servers(HttpxUpstream):
             self.checked.append(request.content)
             return self._judge(request)
         self.sent.append(request.content)
+        if request.url.path.endswith(":countTokens"):
+            return httpx.Response(200, json={"totalTokens": 3}, request=request)
         if "count_tokens" in request.url.path or "input_tokens" in request.url.path:
             return httpx.Response(200, json={"input_tokens": 3}, request=request)
         if "compact" in request.url.path:
@@ -64,7 +67,9 @@ class Servers(HttpxUpstream):
     def _write(self, path: str, sent: str) -> list[bytes]:
         text = self._make_text(sent)
         if path.endswith("/responses"):
-            return _write_response(self._cut(text))
+            return write_response(self._cut(text))
+        if ":" in path:
+            return write_gemini(self._cut(self._make_text(sent)), self._cut(text))
         wants_call = self.calls and '"tool_call_id"' not in sent and '"tools"' in sent
         if path.endswith("/messages"):
             thinking: Json = {"type": "thinking", "thinking": self._make_text(sent), "signature": "c2ln"}
@@ -93,7 +98,7 @@ class Servers(HttpxUpstream):
         return [text[place : place + size] for place in range(0, len(text), size)] or [""]
 
 
-def _write_response(parts: list[str]) -> list[bytes]:
+def write_response(parts: list[str]) -> list[bytes]:
     item: Json = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
     part: Json = {"type": "output_text", "text": "", "annotations": []}
     whole = {**item, "status": "completed", "content": [{**part, "text": "".join(parts)}]}
@@ -110,6 +115,14 @@ def _write_response(parts: list[str]) -> list[bytes]:
         },
     ]
     return [f"event: {event['type']}\n".encode() + b"data: %b\n\n" % json.dumps(event).encode() for event in events]
+
+
+def write_gemini(thoughts: list[str], texts: list[str]) -> list[bytes]:
+    parts: list[Json] = [{"text": text, "thought": True} for text in thoughts] + [{"text": text} for text in texts]
+    contents: list[Json] = [{"content": {"role": "model", "parts": [part]}, "index": 0} for part in parts]
+    chunks: list[Json] = [{"candidates": [content]} for content in contents]
+    chunks.append({"candidates": [{"content": {"role": "model", "parts": []}, "finishReason": "STOP", "index": 0}]})
+    return [b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks]
 
 
 class _Slow(httpx.AsyncByteStream):
@@ -202,7 +215,7 @@ def _check_client(answer: Answer) -> None:
 
 
 def _join(answer: Answer) -> str:
-    """Return all texts of deltas joined, by their kind."""
+    """Return all texts of deltas joined, by their places in frames."""
     texts: dict[str, str] = {}
 
     def collect(value: Any, name: str) -> None:
@@ -210,7 +223,7 @@ def _join(answer: Answer) -> str:
             texts[name] = texts.get(name, "") + value
         elif isinstance(value, dict):
             for key, item in value.items():
-                collect(item, key)
+                collect(item, f"{name}.{key}")
         elif isinstance(value, list):
             for item in value:
                 collect(item, name)
@@ -222,7 +235,7 @@ def _join(answer: Answer) -> str:
 
 
 @pytest.mark.parametrize("stream", ["block", "window"])
-@pytest.mark.parametrize("api", ["chat_completions", "messages", "responses"])
+@pytest.mark.parametrize("api", APIS)
 def test_no_path_lets_a_word_or_a_value_through(api: str, stream: str) -> None:
     random_ = random.Random(f"{api} {stream}")
     servers, talk = Servers(random_), Talk(random_)
@@ -238,7 +251,7 @@ def test_no_path_lets_a_word_or_a_value_through(api: str, stream: str) -> None:
 
 
 @pytest.mark.parametrize("stream", ["block", "window"])
-@pytest.mark.parametrize("api", ["chat_completions", "messages", "responses"])
+@pytest.mark.parametrize("api", APIS)
 def test_no_path_of_gemini_lets_a_word_or_a_value_through(api: str, stream: str) -> None:
     random_ = random.Random(f"gemini {api} {stream}")
     servers, talk = Servers(random_), Talk(random_)

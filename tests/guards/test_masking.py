@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from app.chat.known_conversation import KnownConversation
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.guards.detectors import DETECTORS, Span
-from app.guards.masking import SpanRule, ValueMasker, mask_conversation, mask_message
+from app.guards.masking import SpanRule, ValueMasker, mask_conversation, mask_message, mask_quotes
 from app.guards.placeholders import Placeholders
 
 MAIL, WORD = "ann@example.com", "[EMAIL_YGDF6NR7]"
@@ -42,7 +42,7 @@ def test_the_model_may_say_what_it_makes_up_and_what_was_found_before_is_masked(
     masker = make_masker(placeholders)
     answer = Message("assistant", (Reasoning(f"x{MAIL}y bob@example.com"), ToolCall("f", f'{{"to":"{MAIL}"}}')))
     assert mask_message(answer, masker)[0] is answer
-    placeholders.mask("EMAIL", MAIL)
+    masker.mask(MAIL)
     masked = mask_message(answer, masker)[0]
     assert masked.parts == (Reasoning(f"x{WORD}y bob@example.com"), ToolCall("f", f'{{"to":"{WORD}"}}'))
 
@@ -51,9 +51,10 @@ def test_arguments_are_masked_behind_their_escapes_and_when_they_are_no_json() -
     placeholders = Placeholders(bytes(32), "")
     word = placeholders.mask("SECRET", 'a"b\n')
     masker = make_masker(placeholders)
+    masker.words.update(placeholders.words)
     assert masker.mask_arguments('{"x": "\\u0061\\"b\\n"}', of_model=True).text == f'{{"x": "{word}"}}'
     assert masker.mask_arguments('{"x": 1.0}', of_model=True).text == '{"x": 1.0}'
-    placeholders.mask("EMAIL", MAIL)
+    masker.mask(MAIL)
     assert masker.mask_arguments(f"send {MAIL}", of_model=True).text == f"send {WORD}"
     assert masker.mask_arguments(f'{{"x": "{MAIL}", "y', of_model=True).text == f'{{"x": "{WORD}", "y'
 
@@ -87,6 +88,28 @@ def test_the_beginning_of_a_known_conversation_is_not_searched_again() -> None:
     changed = [*messages[:-1], Message("user", (Text("other"),))]
     mask_conversation(changed, masker, again, known, ("m",))
     assert len(masker.searched) == 8  # type: ignore[attr-defined]
+
+
+def test_an_answer_stays_as_it_was_when_its_values_are_found_behind_it() -> None:
+    placeholders = Placeholders(bytes(32), "")
+    guess = Message("assistant", (ToolCall("find", f'{{"to":"{MAIL}"}}'),))
+    result = Message("tool", (ToolResult((Text(MAIL),)),))
+    for messages in ([guess], [guess, result], [guess, result, Message("assistant", (Text(MAIL),))]):
+        done = mask_conversation(messages, make_masker(placeholders), placeholders, None)
+        assert done.messages[0] is guess, "a server's cache of the prompt, and signatures, hold for these bytes"
+    assert done.messages[2].parts == (Text(WORD),)
+
+
+def test_what_an_answer_quotes_of_a_file_before_it_is_masked() -> None:
+    placeholders = Placeholders(bytes(32), "")
+    answer = Message("assistant", (Text(f"It has {MAIL}"),))
+    file = Message("user", (Media("file", ("data:,a",)),))
+    result = Message("tool", (ToolResult((Media("file", ("data:,a",)),)),))
+    placeholders.mask("EMAIL", MAIL)
+    files = {"data:,a": placeholders.words}
+    for given in (file, result):
+        masked = mask_quotes([answer, given, answer], make_masker(placeholders), files)
+        assert [message.parts for message in masked] == [answer.parts, given.parts, (Text(f"It has {WORD}"),)]
 
 
 def test_two_values_with_one_word_have_two() -> None:

@@ -1,5 +1,8 @@
 """Masked values come back in a reply, wherever a model server cuts it."""
 
+import json
+
+import pytest
 from app.chat.events import (
     NEXT_MESSAGE,
     Event,
@@ -12,7 +15,7 @@ from app.chat.events import (
     ToolCallDelta,
 )
 from app.guards.placeholders import Placeholders
-from app.guards.restoring import Restorer, RestoringStage, restore_text, write_in_json, write_plain
+from app.guards.restoring import Restorer, RestoringStage, restore_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +51,28 @@ def test_a_placeholder_is_restored_in_these_forms(text: str, restored: str) -> N
     assert restore_text(text, Placeholders(bytes(32), "")) == text
 
 
+IN_ARGUMENTS = [
+    ("\nEMAIL_YGDF6NR7\n", "\nann@example.com\n"),
+    ('\t"EMAIL_YGDF6NR7"', '\t"ann@example.com"'),
+    ("a\\EMAIL_YGDF6NR7", "a\\ann@example.com"),
+    ("a\\nEMAIL_YGDF6NR7", "a\\nEMAIL_YGDF6NR7"),
+    ("a\\\nemail_ygdf6nr7", "a\\\nann@example.com"),
+    ("\\[EMAIL_YGDF6NR7\\]", "ann@example.com"),
+    ("nEMAIL_YGDF6NR7", "nEMAIL_YGDF6NR7"),
+    ("éEMAIL_YGDF6NR7", "éann@example.com"),
+]
+"""Strings of arguments, and what tools get."""
+
+
+@pytest.mark.parametrize("ascii_", [True, False])
+@each_case("text, restored", IN_ARGUMENTS)
+def test_a_letter_of_an_escape_does_not_belong_to_a_word(text: str, restored: str, ascii_: bool) -> None:
+    arguments = json.dumps({"x": text}, ensure_ascii=ascii_)
+    assert json.loads(restore_text(arguments, known(), in_json=True)) == {"x": restored}
+    restorer = Restorer(known(), ignore, in_json=True)
+    assert json.loads("".join([*map(restorer.feed, arguments), restorer.close()])) == {"x": restored}
+
+
 PIECES = st.lists(
     st.sampled_from(
         [form for form, _ in FORMS] + ["[", "]", "\\", "%5", "&#9", "E", "EMAIL", "_", "YGDF6NR7", " ", "a", "é"]
@@ -56,18 +81,24 @@ PIECES = st.lists(
 )
 
 
-@given(PIECES, st.lists(st.integers(0, 200), max_size=6))
-def test_the_cuts_of_a_stream_change_nothing(parts: list[str], cuts: list[int]) -> None:
+ESCAPES = st.lists(
+    st.sampled_from([*(form for form, _ in FORMS), "\\", "\\n", "\\\\", "\\u00e9", '\\"', "u00", "n", "E", "[", "é"]),
+    max_size=8,
+)
+
+
+@given(st.one_of(PIECES, ESCAPES), st.lists(st.integers(0, 200), max_size=6), st.booleans())
+def test_the_cuts_of_a_stream_change_nothing(parts: list[str], cuts: list[int], in_json: bool) -> None:
     text = "".join(parts)
-    whole = restore_text(text, known())
-    restorer = Restorer(known(), write_plain, ignore)
+    whole = restore_text(text, known(), in_json=in_json)
+    restorer = Restorer(known(), ignore, in_json=in_json)
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
     pieces = [text[start:end] for start, end in zip(places, places[1:], strict=False)]
     assert "".join([*map(restorer.feed, pieces), restorer.close()]) == whole
 
 
 def test_what_cannot_begin_a_placeholder_is_not_held() -> None:
-    restorer = Restorer(known(), write_plain, ignore)
+    restorer = Restorer(known(), ignore)
     assert [restorer.feed(text) for text in ("To [", "EM", "U], the", " word ema", "nates")] == [
         *("To ", "", "[EMU], the", " word ", "emanates")
     ]
@@ -119,7 +150,7 @@ def test_each_kind_of_text_is_restored_by_itself() -> None:
 def test_a_value_is_escaped_in_arguments() -> None:
     placeholders = Placeholders(bytes(32), "")
     word = placeholders.mask("SECRET", 'a"\nb')
-    assert restore_text(f'{{"x":"{word}"}}', placeholders, write_in_json) == '{"x":"a\\"\\nb"}'
+    assert restore_text(f'{{"x":"{word}"}}', placeholders, in_json=True) == '{"x":"a\\"\\nb"}'
 
 
 def test_what_is_held_comes_before_what_ends_its_message() -> None:

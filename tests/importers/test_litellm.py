@@ -143,6 +143,7 @@ def test_what_a_deployment_says_of_its_model_is_kept(params: str, info: str, row
         ),
         ("model: openai/m", "{mode: realtime}", "model_list[0].model_info.mode: 'realtime' is not taken"),
         ("model: openai/bge-m3", "{}", "model_list[0].model_info.mode: is missing: 'embeddings' was guessed"),
+        ("model: openai/flux", "{mode: image}", "model_list[0].model_info.mode: 'image' is not taken: 'images' was"),
         ("model: openai/m", "{tier: free}", "model_list[0].model_info.tier: has no counterpart that is known"),
         ("model: openai/m", "3", "model_list[0].model_info: is not a table"),
     ],
@@ -288,7 +289,11 @@ def test_default_fallbacks_are_those_of_every_model_without_its_own() -> None:
 
 
 def test_the_time_of_all_requests_is_that_of_servers_without_their_own() -> None:
-    for rest in ("router_settings: {timeout: 30}", "litellm_settings: {request_timeout: 30}"):
+    both = "router_settings: {timeout: 30}\nlitellm_settings: {request_timeout: 9}"
+    assert one("model: openai/m", rest=both)[1] == [
+        "litellm_settings.request_timeout: router_settings.timeout counts before it"
+    ]
+    for rest in ("router_settings: {timeout: 30}", "litellm_settings: {request_timeout: 30}", both):
         (row,) = one("model: openai/m", rest=rest)[0]["upstreams"].values()
         assert (row["first_token_seconds"], row["whole_reply_seconds"]) == (30.0, 30.0)
 
@@ -377,3 +382,46 @@ mcp_servers:
         "docs": {"url": "https://h.example/mcp", "http_headers": {"Authorization": "Bearer ${TOKEN}"}},
     }
     assert notes == ["mcp_servers.old.transport: a server needs a command, or a url that speaks streamable HTTP"]
+
+
+@each_case(
+    ("row", "expected", "note"),
+    [
+        ("auth_type: api_key, auth_value: k", {"http_headers": {"X-API-Key": "k"}}, ""),
+        ("auth_type: authorization, auth_value: k", {"http_headers": {"Authorization": "k"}}, ""),
+        ("auth_type: basic, auth_value: 'a:b'", {"http_headers": {"Authorization": "Basic YTpi"}}, ""),
+        (
+            "auth_type: basic, auth_value: os.environ/LOGIN",
+            {"http_headers": {"Authorization": "${LOGIN}"}},
+            "auth_value: set the variable to the header's value",
+        ),
+        ("auth_type: none, auth_value: k", {}, ""),
+        ("static_headers: {X-A: os.environ/A}", {"http_headers": {"X-A": "${A}"}}, ""),
+        ("allowed_tools: [a], disallowed_tools: [b]", {"enabled_tools": ["a"], "disabled_tools": ["b"]}, ""),
+        ("auth_type: oauth2, client_id: x", None, "auth_type: 'oauth2' has no counterpart: the server was not taken"),
+    ],
+)
+def test_a_server_of_tools_keeps_its_credential_in_the_header_of_its_kind(
+    row: str, expected: dict[str, Any] | None, note: str
+) -> None:
+    tree, notes = one("model: openai/m", rest=f"mcp_servers: {{s: {{url: 'https://h.example/mcp', {row}}}}}")
+    server = tree.get("mcp_servers", {}).get("s")
+    assert server == (None if expected is None else {"url": "https://h.example/mcp", **expected})
+    assert [one.startswith(f"mcp_servers.s.{note}") for one in notes] == ([True] if note else [])
+
+
+@each_case(
+    "rest",
+    [
+        "mcp_servers: {s: {url: os.environ/A}}",
+        "litellm_settings: {cache: true, cache_params: {type: redis, url: os.environ/A}}",
+    ],
+)
+def test_an_address_may_be_a_variable_in_every_place(rest: str) -> None:
+    tree, notes = one("model: openai/m", rest=rest)
+    assert "${A}" in str(tree) and not notes
+
+
+def test_a_fallback_of_all_models_is_noted_where_it_stands() -> None:
+    _, notes = one("model: openai/m", rest="litellm_settings: {default_fallbacks: [gone]}")
+    assert notes == ["litellm_settings.default_fallbacks.m: the fallback 'gone' was not taken"]

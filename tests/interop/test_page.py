@@ -3,7 +3,7 @@
 import pytest
 from interop.environments import HERE, Client, clients
 from interop.outcomes import Outcome, together
-from interop.page import PAGE, kept, merge_sections, with_section
+from interop.page import PAGE, kept, merge_sections, with_section, write_lines
 
 
 def outcome(check: str, ok: bool) -> Outcome:
@@ -36,6 +36,16 @@ def test_clients_stand_in_the_order_of_the_table_and_not_in_that_of_the_runs() -
     merged = merge_sections(section(c="1", b="2"), section(a="3"), ["a", "b", "c"])
     assert merged.strip() == section(a="3", b="2", c="1").strip()
     assert merge_sections(section(gone="1"), section(a="2"), ["a"]).strip() == section(a="2").strip()
+
+
+def test_a_client_has_a_part_of_its_own_only_if_there_is_something_to_say() -> None:
+    outcomes = [outcome("known", False), outcome("a", True)]
+    text = "\n".join(write_lines(outcomes))
+    assert ("| C | `c==1` | 2 | 1 | 1 | – |" in text, text.count("### "), "| a |" in text) == (True, 1, False)
+    assert "**client**: its own fault" in text
+    mended = "\n".join(write_lines([outcome("a", True)]))
+    assert "### " not in mended
+    assert "### " not in merge_sections(text, mended, ["C"])
 
 
 def test_the_section_of_the_page_outlives_the_rest_of_it() -> None:

@@ -85,6 +85,18 @@ def test_a_reservation_becomes_what_was_spent(database: Database) -> None:
     run(database, scenario)
 
 
+def test_a_reservation_beyond_all_bounds_takes_nothing_of_others_with_it(database: Database) -> None:
+    async def scenario(spending: Spending, clock: Clock) -> None:
+        first, huge = await reserved(spending, 6), await reserved(spending, 2**80)
+        assert isinstance(await spending.reserve(RULES, 1), Exhausted)
+        spending.settle(huge, 1, RULES)
+        assert await sums(spending) == [(1, 6), (1, 6)]
+        spending.settle(first, 2, RULES)
+        assert await sums(spending) == [(3, 0), (3, 0)]
+
+    run(database, scenario)
+
+
 def test_a_day_has_its_own_sum_wherever_the_clock_goes(database: Database) -> None:
     async def scenario(spending: Spending, clock: Clock) -> None:
         begun = await reserved(spending, 10)

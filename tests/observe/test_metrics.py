@@ -211,7 +211,7 @@ def test_the_document_lists_every_metric_with_its_labels() -> None:
         for name, (kind, labels) in asyncio.run(list_metrics(limits={"requests_per_minute": 1})).items()
         if name.startswith("parley_")
     }
-    document = (ROOT / "docs/operate/monitoring.md").read_text()
+    document = (ROOT / "docs/reference/metrics.md").read_text()
     rows = re.findall(r"^\| `(parley_\w+)` \| (\w+) \| (.*?) ?\| .+ \|$", document, re.MULTILINE)
     shown = {name: (kind, labels.replace("`", "")) for name, kind, labels in rows}
     assert shown.pop("parley_worker_up") == ("gauge", "worker")

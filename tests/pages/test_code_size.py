@@ -4,7 +4,10 @@ import ast
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 from tests.each_case import each_case
+from tests.pages import measure_code
 from tests.pages.code_size import (
     Module,
     imported_modules,
@@ -14,7 +17,7 @@ from tests.pages.code_size import (
     measure_structure,
     read_modules,
 )
-from tests.pages.measure_code import count_switches, list_excesses, table
+from tests.pages.measure_code import count_switches, list_excesses, measure_within, table
 
 
 def module(text: str, name: str = "app.one") -> Module:
@@ -153,3 +156,11 @@ def test_the_table_has_a_column_for_each_checkout() -> None:
         "files       12        9",
         "gone         1        -",
     ]
+
+
+def test_a_path_above_its_bound_is_traced_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    traced = iter([{"calls of a hit": 12}, {"calls of a hit": 10}, {"calls of a hit": 14}])
+    monkeypatch.setattr(measure_code, "measure", lambda _: {"lines": 300, "calls of a hit": 15})
+    monkeypatch.setattr(measure_code, "measure_paths", lambda _: next(traced))
+    assert measure_within({"lines": 300, "calls of a hit": 10}, tmp_path) == {"lines": 300, "calls of a hit": 10}
+    assert next(traced) == {"calls of a hit": 14}  # what is within its bound is not traced again

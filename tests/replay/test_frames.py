@@ -35,6 +35,12 @@ def test_a_response_is_split_into_frames_without_comments(body: bytes, frames: l
         (b"id: 1\ndata: 1\n\n", b"id: 2\ndata: 1\n\n"),
         (b"data: 1\n\n: still here\n\ndata: 2\n\n", b"data: 1\n\ndata: 2\n\n"),
         (b'{"cost": 1, "a": null}', b'{"cost": 2, "a": null}'),
+        (b'[{"responseId": "a"},\n{"x": 1}]', b'[{"responseId": "b"},\n{"x": 1}]'),
+        (b'{"seal": "{\\"created_at\\": 1, \\"a\\": 2}"}', b'{"seal": "{\\"created_at\\": 3, \\"a\\": 2}"}'),
+        (
+            stream({"type": "message_start", "message": {"usage": {"input_tokens": 1}}}),
+            stream({"type": "message_start", "message": {"usage": {"input_tokens": 2}}}),
+        ),
     ],
 )
 def test_new_ids_and_times_are_no_difference(one: bytes, other: bytes) -> None:
@@ -47,6 +53,8 @@ def test_new_ids_and_times_are_no_difference(one: bytes, other: bytes) -> None:
         (stream({"id": "a"}, {"id": "a"}), stream({"id": "b"}, {"id": "c"}), 2, "id"),
         (stream({"a": [1, 2]}), stream({"a": [1, 3]}), 1, "a[1]"),
         (stream({"a": [1, 2]}), stream({"a": [1]}), 1, "a"),
+        (b'[{"a": 1},\n{"x": 1}]', b'[{"a": 1},\n{"x": 2}]', 1, "[1].x"),
+        (stream({"seal": '{"a": 1}'}), stream({"seal": '{"a": 2}'}), 1, "seal.a"),
         (stream({"a": {"b": "x"}}), stream({"a": {}}), 1, "a.b"),
         (stream({"a": 1}), stream({"a": True}), 1, "a"),
         (stream({"a": 1}), stream({"a": 1.0}), 1, "a"),

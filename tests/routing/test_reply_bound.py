@@ -41,6 +41,11 @@ def make_route(api: str = "chat_completions", defaults: dict[str, Any] | None = 
         (make_route(), {"max_tokens": 9, "extra_body": {"options": {"num_predict": -1}}}, UNKNOWN),
         (make_route(), {"max_tokens": 9, "extra_body": {"options": "x", "n_predict": 80}}, 80),
         (make_route(defaults={"extra_body": {"max_new_tokens": 77}}), {"max_tokens": 9}, 77),
+        (make_route("gemini"), {"max_tokens": 9, "extra_body": {"generationConfig": {"maxOutputTokens": 60}}}, 60),
+        (make_route("gemini"), {"max_tokens": 9, "extra_body": {"generation_config": {"candidate_count": 4}}}, 36),
+        (make_route(), {"max_tokens": 9, "extra_body": {"n": "3", "best_of": 5.0}}, 45),
+        (make_route(), {"max_tokens": 9, "extra_body": {"n": -3, "best_of": True, "candidateCount": [2]}}, 9),
+        (make_route(), {"max_tokens": 9, "extra_body": {"num_return_sequences": 1e30}}, 9_000_000_000),
     ],
 )
 def test_the_bound_of_a_reply_is_what_the_server_is_told(route: ModelRoute, params: dict[str, Any], most: int) -> None:
@@ -57,3 +62,9 @@ def test_the_limit_of_a_clients_own_body_counts_under_each_name() -> None:
     body = PassedBody("messages", {"max_tokens": 9, "max_new_tokens": 60})
     request = ChatRequest("m", (), params={"max_tokens": 9}, passed=body)
     assert find_most_reply_tokens([make_route("messages")], request, UNKNOWN) == 60
+
+
+def test_each_candidate_of_a_clients_own_body_counts() -> None:
+    body = PassedBody("gemini", {"generationConfig": {"maxOutputTokens": 9, "candidateCount": 8}})
+    request = ChatRequest("m", (), params={"max_tokens": 9}, passed=body)
+    assert find_most_reply_tokens([make_route("gemini")], request, UNKNOWN) == 72

@@ -90,6 +90,21 @@ def test_a_key_is_created_listed_rotated_and_revoked(keys: Keys) -> None:
     assert [(row["name"], row["state"]) for row in listed] == [("alice", "revoked")]
 
 
+def test_a_key_is_created_with_end_users(keys: Keys) -> None:
+    users = ("--users", "header:x-user", "--users-required", "--hash-users", "--user-limit", "requests_per_minute=2")
+    created = json.loads(keys.run("create", "users", *users, "--json")[1])
+    names = ("users", "users_required", "hash_users", "limits_per_user")
+    assert [created[name] for name in names[:3]] == ["header:x-user", True, True]
+    assert {name: value for name, value in created["limits_per_user"].items() if value is not None} == {
+        "requests_per_minute": 2
+    }
+    status, _, err = keys.run("create", "more", "--user-limit", "requests_per_minute=2")
+    assert status == 1 and "users" in err
+    status, _, err = keys.run("create", "more", "--user-limit", "2")
+    assert status == USAGE_ERROR and "--user-limit: must be NAME=NUMBER" in err
+    keys.run("revoke", "users", "--yes")
+
+
 def test_what_the_gateway_refuses_is_a_line_of_error(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     assert keys.run("rotate", "b?b") == (1, "", "parley: not_found: there is no key 'b?b'\n")
     status, _, err = keys.run("create", "carol", "--team", "none")

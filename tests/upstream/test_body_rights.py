@@ -7,7 +7,7 @@ from app.chat.known_conversation import KnownConversation
 from app.chat.messages import CallerRights, ChatRequest, PassedBody
 from app.errors import Forbidden
 from app.upstream.api import ApiName, find_api
-from app.upstream.body_rights import make_body_check
+from app.upstream.body_rights import BodyCheck, make_body_check
 
 from tests.each_case import each_case
 
@@ -191,6 +191,20 @@ def test_a_conversation_that_is_known_is_looked_through_once_and_still_refused()
             {"tools": [{"fileSearch": {"fileSearchStoreNames": ["s"]}}]},
             "generate_cfg.extra_body.tools[0].fileSearch.fileSearchStoreNames",
         ),
+        ({"cached-content": "cachedContents/x"}, "generate_cfg.extra_body.cached-content"),
+        (
+            {"tools": [{"retrieval": {"vertex_rag_store": {"rag_resources": [{"rag_corpus": "c"}]}}}]},
+            "generate_cfg.extra_body.tools[0].retrieval.vertex_rag_store.rag_resources",
+        ),
+        (
+            {"tools": [{"retrieval": {"vertexAiSearch": {"engine": "projects/p/engines/e"}}}]},
+            "generate_cfg.extra_body.tools[0].retrieval.vertexAiSearch.engine",
+        ),
+        (
+            {"tools": [{"googleMaps": {"authConfig": {"apiKeyConfig": {"apiKeySecret": "projects/p/secrets/s"}}}}]},
+            "generate_cfg.extra_body.tools[0].googleMaps.authConfig.apiKeyConfig.apiKeySecret",
+        ),
+        ({"tools": [{"type": "web_search", "engine": "exa"}]}, None),
         ({"tools": [{"functionDeclarations": [{"name": "cachedContent"}]}, {"googleSearch": {}}]}, None),
     ],
 )
@@ -204,3 +218,37 @@ def test_a_caller_of_a_priced_model_chooses_no_other_at_google() -> None:
     assert find_refused({"generationConfig": config}, None, api=None, has_price=True) == path
     schema = {"responseJsonSchema": {"$defs": {"Model": {"type": "object"}}}, "seed": 1}
     assert find_refused({"generationConfig": schema}, None, api=None, has_price=True) is None
+
+
+def test_the_system_of_a_body_names_nothing_of_the_account() -> None:
+    part = {"file_data": {"file_uri": "files/abc"}}
+    for uri in ("files/abc", " gs://bucket/a", "https://generativelanguage.googleapis.com/v1beta/files/abc"):
+        system = {"parts": [{"file_data": {"file_uri": uri}}]}
+        found = find_refused({"systemInstruction": system, "contents": []}, FULL, api="gemini")
+        assert found == "systemInstruction.parts[0].file_data.file_uri"
+    assert find_refused({"systemInstruction": {"parts": [part]}}, FULL, api="gemini", allowed=("fileUri",)) is None
+    public = {"parts": [{"fileData": {"fileUri": "https://files.example/a.png"}}]}
+    assert find_refused({"systemInstruction": public}, FULL, api="gemini") is None
+
+
+@each_case(
+    ("fields", "path"),
+    [
+        ({"images": [{"file_id": "f"}]}, "images[0].file_id"),
+        ({"voice": {"id": "voice_1"}}, "voice"),
+        ({"voice": "alloy", "user": "u"}, None),
+        ({"x": {"vectorStoreIds": ["v"]}}, "x.vectorStoreIds"),
+    ],
+)
+def test_a_request_that_is_no_conversation_names_nothing_of_the_account(
+    fields: dict[str, Any], path: str | None
+) -> None:
+    for rights, expected in ((FULL, path), (None, None)):
+        check = BodyCheck(rights, "m", True, fields, "", None, None)
+        if expected is None:
+            check.check_account(fields)
+            continue
+        with pytest.raises(Forbidden) as caught:
+            check.check_account(fields)
+        assert caught.value.param == expected
+        check.check_account(fields, (expected.rpartition(".")[2],))

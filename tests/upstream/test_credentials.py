@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -191,6 +192,21 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_has_started(tmp_path: P
         await settle(lambda: has_ended(pid.read_text().strip()))
 
     asyncio.run(scenario())
+
+
+def test_a_pipe_that_another_process_holds_open_does_not_outlast_the_limit(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+
+    async def scenario() -> None:
+        source = CredentialSource(("sh", "-c", f"setsid sleep 60 & echo $! > {pid}; echo token"), environ=ENVIRON)
+        async with asyncio.timeout(20):
+            with pytest.raises(ValueError, match=r"did not end within 0\.5 s"):
+                await run_command(source, 0.5)
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 def test_a_command_gets_the_variables_that_it_is_given_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:

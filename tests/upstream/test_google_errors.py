@@ -31,7 +31,11 @@ def quota(*ids: str) -> Json:
         (400, "OUT_OF_RANGE", "m", "invalid_request"),
         (401, "UNAUTHENTICATED", "m", "authentication"),
         (403, "PERMISSION_DENIED", "The API requires a quota project", "permission"),
+        (402, "FAILED_PRECONDITION", "m", "insufficient_quota"),
         (404, "NOT_FOUND", "models/x is not found", "not_found"),
+        (413, "UNKNOWN", "m", "invalid_request"),
+        (422, "INTERNAL", "m", "invalid_request"),
+        (429, "UNKNOWN", "m", "rate_limit"),
         (429, "RESOURCE_EXHAUSTED", USUAL, "rate_limit"),
         (429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted.", "insufficient_quota"),
         (429, "RESOURCE_EXHAUSTED", "Your project has exceeded its monthly spending cap.", "insufficient_quota"),
@@ -43,6 +47,12 @@ def quota(*ids: str) -> Json:
 )
 def test_the_status_of_an_error_decides(status: int, word: str, message: str, code: str) -> None:
     assert read(status, word, message).code == code
+
+
+@each_case(("status", "code"), [(402, "insufficient_quota"), (413, "invalid_request"), (500, "server_error")])
+def test_an_error_within_a_reply_has_its_status_in_its_code(status: int, code: str) -> None:
+    error = {"error": {"code": status, "message": "m", "status": "UNKNOWN"}}
+    assert from_response(200, {}, json.dumps(error).encode(), datetime.now(UTC)).code == code
 
 
 def test_an_invalid_key_is_not_an_invalid_request() -> None:

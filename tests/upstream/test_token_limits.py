@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from app.chat.events import Fault
 from app.upstream import faults
-from app.upstream.token_limits import find_output_limit
+from app.upstream.token_limits import find_excess, find_output_limit
 
 from tests.each_case import each_case
 from tests.linear_time import linear
@@ -146,3 +146,37 @@ def test_other_errors_are_not_about_the_limit_of_output_tokens(message: str, sta
 @each_case("text", ["max_tokens ", "1 + ", "requested 1 output tokens ", "context length is 1 ", "(1 > ", "inputs "])
 def test_a_long_message_is_read_in_linear_time(text: str) -> None:
     assert linear(lambda size: find_output_limit(text * (size // len(text))), 1000)
+
+
+@each_case(
+    ("message", "numbers"),
+    [
+        ("prompt is too long: 213462 tokens > 200000 maximum", (213462, 200000)),
+        ("Error code: 400 - prompt is too long: 213,462 tokens > 200,000 maximum", (213462, 200000)),
+        ("The prompt is too long: 200000, model maximum context length: 131071", (200000, 131071)),
+        ("The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", (1196265, 1048575)),
+        ("request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it", (9000, 8192)),
+        ("Your request exceeded model token limit: 262144 (requested: 300000)", (300000, 262144)),
+        (words(VLLM, 17000, 0), (17000, 16384)),
+        (words(OPENAI, 17000, 1000), (18000, 16384)),
+        (
+            "Bad request: prompt token count (5000) cannot exceed 4096. Total token count cannot exceed 4096.",
+            (5000, 4096),
+        ),
+        ("Requested token count exceeds the model's maximum context length of 262144 tokens.", None),
+        ("input length and max_tokens exceed context limit: 199321 + 48384 > 200000", None),
+        ("invalid params, context window exceeds limit (2013)", None),
+        ("the model m-20250101 takes 4096 tokens: the input is too long", None),
+        ("Expected a string with maximum length 10485760, but got one with length 12000000: string too long.", None),
+        ("Request size of 250000 bytes exceeds the limit of 200000 bytes", None),
+        ("", None),
+    ],
+)
+def test_how_long_a_prompt_is_and_may_be(message: str, numbers: tuple[int, int] | None) -> None:
+    excess = find_excess(message)
+    assert (excess and (excess.tokens, excess.limit)) == numbers
+
+
+@each_case("text", ["1,000,", "1000 ", "1.", "12345678901234", "context length is 1 "])
+def test_the_numbers_of_a_long_message_are_read_in_linear_time(text: str) -> None:
+    assert linear(lambda size: find_excess(text * (size // len(text))), 1000)

@@ -34,5 +34,5 @@ def write_examples(components: Components, format_: Format, part: FormatPart) ->
 def _encode(format_: Format, mode: ReplyMode) -> bytes:
     info = ReplyInfo("chat-5dfeb033230794166d0c3c3788218c67", "req-5a0c", "demo", 1795364881, options=Options())
     encoder = format_.reply_encoder(info, mode)
-    events = format_.reply_stage(mode).feed(_EVENTS) if format_.reply_stage else _EVENTS
-    return encoder.open() + encoder.feed(events)
+    stage = format_.make_stage(info, mode)
+    return encoder.open() + encoder.feed(_EVENTS if stage is None else stage.feed(_EVENTS))

@@ -49,6 +49,8 @@ class CacheSettings(Table):
     """`auto`: `caller` if the gateway has API keys, else `shared`."""
     replay: Literal["fast", "original"] = "fast"
     store_length: bool = False
+    embeddings: bool = False
+    """Whether vectors of embeddings are stored, each by its input."""
     resume_seconds: float = Field(default=300.0, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
     max_resume_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
 

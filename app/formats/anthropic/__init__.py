@@ -30,6 +30,10 @@ def _recognizes(message: GivenMessage) -> bool:
     return "name" not in message.fields and bool(shared)
 
 
+def _make_stage(info: ReplyInfo, mode: ReplyMode) -> CallsStage:
+    return CallsStage(mode)
+
+
 ANTHROPIC = Format(
     "anthropic",
     parse_messages,
@@ -43,5 +47,5 @@ ANTHROPIC = Format(
     keeps_served_calls=True,
     policy=PromptPolicy(folds_last=True, optional_marks=True),
     tells_approval=False,
-    reply_stage=CallsStage,
+    reply_stage=_make_stage,
 )

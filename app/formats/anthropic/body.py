@@ -224,7 +224,7 @@ def _parse_request(
     toolsets = [one for one in found if is_toolset(one[1])]
     asks = read_servers(body.get("mcp_servers"), toolsets)
     functions = [one for one in found if not is_toolset(one[1])] if toolsets else found
-    tools, tool_violations, warnings = parse_tools(functions)
+    tools, tool_violations, warnings = parse_tools(functions) if functions else ((), [], [])
     warnings += asks.warnings
     foreign += [one for one in tool_violations if is_about_type(one)]
     violations += [*system.violations, *parsed.violations, *asks.violations]
@@ -232,7 +232,8 @@ def _parse_request(
     violations += find_invalid_fields(body, names, _TYPED, limits.max_nesting)
     if head is None:
         raise InvalidInput(violations + foreign)
-    foreign += check_tool_choice(head.tool_choice, tools, asks.asks)
+    if head.tool_choice is not None:
+        foreign += check_tool_choice(head.tool_choice, tools, asks.asks)
     hosted = None
     if warnings or tool_violations:  # each search has one of them
         hosted = read_hosted_tools(functions, tools, head.tool_choice, asks.asks, foreign)
@@ -289,7 +290,8 @@ def _read_head(
         violations += to_violations(error, body, schema=schema, names=names)
     violations += _check_refused(body)
     unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *NESTED_PARAMS) and body[key] is not None]
-    violations += find_misspelt_fields(unknown, [sorted(_KNOWN)], body)
+    if unknown:
+        violations += find_misspelt_fields(unknown, [sorted(_KNOWN)], body)
     return head, violations
 
 
@@ -302,7 +304,7 @@ def _make_source(
 ) -> Source:
     """Return the client's own body, for servers of this API."""
     native = select_native(params, body, _NATIVE)
-    own_tools = name_own_tools(body.get("tools"))
+    own_tools = name_own_tools(body["tools"]) if body.get("tools") else {}
     return Source("messages", body, body["messages"], messages, tools, native, own_tools, violations=tuple(foreign))
 
 
@@ -334,7 +336,8 @@ def _check_refused(body: dict[str, Any]) -> Iterator[Violation]:
 def _warn_of_unknown_fields(head: CountTokensRequest, body: dict[str, Any]) -> Iterator[str]:
     yield from warn_of_unknown_fields(body, _KNOWN | NESTED_PARAMS.keys(), instead=_INSTEAD)
     for name in ("tool_choice", "thinking", "output_config", "output_format"):
-        for path in find_unknown_keys(getattr(head, name), name):
+        value = getattr(head, name)
+        for path in () if value is None else find_unknown_keys(value, name):
             yield f"{path} is not known here and was ignored"
 
 

@@ -40,7 +40,7 @@ from app.formats.anthropic.plain import (
 )
 from app.formats.base import Options, ParsedMessages, make_summary
 from app.formats.entry_schemas import EntrySchema, validate_rest
-from app.formats.request_memory import keep, list_places, recall, resume
+from app.formats.request_memory import keep, recall, resume
 from app.formats.seal import Seal, read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -73,13 +73,12 @@ _system_adapter: TypeAdapter[Any] = TypeAdapter(list[wire.AnthropicTextBlock])
 
 
 def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
-    known, before = resume(messages, parse_messages)
+    known, before, places = resume(messages, parse_messages)
     try:
         items = validate_rest(messages, known, _schema)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, messages, "messages", wire.AnthropicMessages))
     parser = _AnthropicParser() if before is None else before.copy()
-    places = list(list_places(messages, known))
     for number, item in enumerate(items, known):
         reader = _AnthropicReader()
         reader.add(item, f"messages[{number}]")
@@ -161,19 +160,17 @@ class _AnthropicReader:
         """None: everything before it is dropped, but for system messages, because a summary is in its place."""
 
     def add(self, item: wire.AnthropicMessage | PlainMessage, path: str) -> None:
-        self.warn_unknown_keys(item, path)
+        if type(item) is not PlainMessage:  # which has no other keys
+            self.warn_unknown_keys(item, path)
         if item.role == "user" and _says_nothing(item.content):
             text = "must not be empty: without this message, the model would go on with the one before it"
             self.violations.append(Violation(f"{path}.content", text))
             return
         blocks = _read_string(item.content) if isinstance(item.content, str) else item.content
-        misplaced = [
-            Violation(f"{path}.content[{place}]", f"a message of role {item.role} cannot have a block of this type")
-            for place, block in enumerate(blocks)
-            if not _may_have(item.role, block)
-        ]
+        misplaced = _list_misplaced(item.role, blocks)
         if misplaced:
-            self.violations += misplaced
+            text = f"a message of role {item.role} cannot have a block of this type"
+            self.violations += [Violation(f"{path}.content[{place}]", text) for place in misplaced]
         elif item.role == "assistant":
             self._add_assistant(blocks, path)
         elif item.role == "system":
@@ -196,7 +193,7 @@ class _AnthropicReader:
         for place, block in enumerate(blocks):
             place_path = f"{path}.content[{place}]"
             if type(block) in _RESULTS:
-                content = tuple(self._read_result(block, f"{place_path}.content"))
+                content = self._read_result(block, f"{place_path}.content")
                 content = _mark_last(content, _read_mark(block, place_path))
                 result = ToolResult(content, None, block.tool_use_id, block.is_error)
                 self._add_message(Message("tool", (result,), path=place_path))
@@ -217,7 +214,9 @@ class _AnthropicReader:
         self.messages.append(None)
         self._add_message(make_summary(block.content, path))
 
-    def _read_result(self, block: wire.AnthropicToolResultBlock | PlainToolResult, path: str) -> Iterator[Text | Media]:
+    def _read_result(
+        self, block: wire.AnthropicToolResultBlock | PlainToolResult, path: str
+    ) -> tuple[Text | Media, ...]:
         if isinstance(block.content, str):
             found: list[Text | Media] = [Text(block.content)] if block.content else []
         else:
@@ -226,9 +225,7 @@ class _AnthropicReader:
                 for place, item in enumerate(block.content or ())
                 for part in self._read_part(item, f"{path}[{place}]")
             ]
-        yield from found
-        if block.is_error and not found:
-            yield Text(ERROR_TEXT)
+        return (Text(ERROR_TEXT),) if block.is_error and not found else tuple(found)
 
     def _read_part(self, block: Any, path: str) -> list[Text | Media]:
         """Read a block of a user or of a tool result. A document that is text, and a search result, become one text."""
@@ -334,8 +331,9 @@ def _add_unread(extra: dict[str, Any], block: Any, path: str) -> None:
 def _stands_apart(thought: Seal, parts: Sequence[Part], details: Sequence[Any]) -> bool:
     """Whether reasoning begins a message of its own: what is opaque keeps its place, and what is signed is not joined
     with what is not."""
-    if any(part.kind != "reasoning" for part in parts):
-        return bool(thought.details or thought.texts)
+    for part in parts:
+        if part.kind != "reasoning":
+            return bool(thought.details or thought.texts)
     return bool(thought.details) != bool(details) if parts else bool(details and not thought.details and thought.text)
 
 
@@ -364,19 +362,24 @@ def _needs_turn(parts: Sequence[Part]) -> bool:
 
 
 def _says_nothing(content: str | list[Any]) -> bool:
-    return (
-        not any(block.type != "text" or block.text for block in content) if isinstance(content, list) else not content
-    )
+    if not isinstance(content, list):
+        return not content
+    return all([block.type == "text" and not block.text for block in content])
 
 
 def _read_string(text: str) -> list[wire.AnthropicTextBlock]:
     return [wire.AnthropicTextBlock.model_construct(type="text", text=text)] if text else []
 
 
-def _may_have(role: str, block: Any) -> bool:
-    if type(block) is wire.AnthropicServerResultBlock:
-        return role == "assistant"
-    return block.type in _ROLE_BLOCKS[role]
+def _list_misplaced(role: str, blocks: Sequence[Any]) -> list[int]:
+    """Return the places of the blocks that a message of this role cannot have."""
+    types, places = _ROLE_BLOCKS[role], list[int]()
+    for place, block in enumerate(blocks):
+        is_result = type(block) is wire.AnthropicServerResultBlock
+        may_have = role == "assistant" if is_result else block.type in types
+        if not may_have:
+            places.append(place)
+    return places
 
 
 def _read_call(block: wire.AnthropicToolUseBlock | PlainToolUse, fields: dict[str, Any], path: str) -> ToolCall:

@@ -4,7 +4,7 @@ No server can read a seal of the gateway: in its place stands what the seal hold
 without that has an empty signature, which the writer of the body sends or leaves out.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from app.chat.messages import ChatRequest, PassedBody, RequestPaths
@@ -19,7 +19,7 @@ _SEALED = {"thinking": "signature", "redacted_thinking": "data"}
 
 
 def make_passed_body(body: Mapping[str, Any]) -> PassedBody:
-    return PassedBody(API, {**body, "messages": map_entries(body["messages"], _open_seals)})
+    return PassedBody(API, {**body, "messages": map_entries(body["messages"], _open_all)})
 
 
 def make_passed_request(
@@ -53,6 +53,10 @@ def make_passed_request(
         passed=make_passed_body(body),
         refusal=refusal,
     )
+
+
+def _open_all(messages: Sequence[Any]) -> list[Any]:
+    return list(map(_open_seals, messages))
 
 
 def _open_seals(message: Any) -> Any:

@@ -38,6 +38,7 @@ class AnthropicToolChoice(BaseModel):
     disable_parallel_tool_use: bool | None = None
 
 
+_TOOL_CHANGES = ("tool_addition", "tool_removal")
 _SEARCH_TOOLS = ("web_search_", "web_fetch_")
 _TOOL_SEARCH = "tool_search_"
 _HOSTED_TOOLS = (*_SEARCH_TOOLS, _TOOL_SEARCH, "code_execution_", "advisor", "memory_")
@@ -74,7 +75,7 @@ def find_tools(body: dict[str, Any], path: str) -> list[tuple[str, Any]]:
         else:
             withdrawn.discard(str(tool.get("name")))
     tools = [one for one in tools if _get_name(one[1]) not in withdrawn] if withdrawn else tools
-    return _leave_out_deferred(tools, body)
+    return _leave_out_deferred(tools, body) if tools else tools
 
 
 def _leave_out_deferred(tools: list[tuple[str, Any]], body: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -84,12 +85,14 @@ def _leave_out_deferred(tools: list[tuple[str, Any]], body: dict[str, Any]) -> l
     prompt stays as it is. Where nothing that is offered could find them, all are.
     """
     deferred = {_get_name(one[1]): one for one in tools if _is_deferred(one[1])}
+    if not deferred:
+        return tools
     others = [one for one in tools if not _is_deferred(one[1])]
     hosted = [one for one in others if _has_type(one[1], _HOSTED_TOOLS)]
-    if not deferred or len(hosted) == len(others) or any(_has_type(tool, (_TOOL_SEARCH,)) for _, tool in hosted):
+    if len(hosted) == len(others) or any(_has_type(tool, (_TOOL_SEARCH,)) for _, tool in hosted):
         return tools
     choice = body.get("tool_choice")
-    found: list[Any] = [name for names in map_entries(body.get("messages") or (), _list_references) for name in names]
+    found: list[Any] = [name for names in map_entries(body.get("messages") or (), _find_references) for name in names]
     found += [choice.get("name")] if isinstance(choice, dict) else []
     return others + [deferred[name] for name in dict.fromkeys(found) if name in deferred]
 
@@ -107,11 +110,15 @@ def is_hosted(tool: Any) -> bool:
     return _has_type(tool, _HOSTED_TOOLS)
 
 
+def _find_references(messages: Sequence[Any]) -> list[list[str]]:
+    return list(map(_list_references, messages))
+
+
 def _list_references(message: Any) -> list[str]:
     """Return the names of the tools that a message says were found."""
     content = message.get("content") if isinstance(message, dict) else None
     names: list[Any] = [
-        block["tool"].get("name") for _, block in _list_tool_changes(message) if block["type"] == "tool_addition"
+        block["tool"].get("name") for _, block in _list_tool_changes([message])[0] if block["type"] == "tool_addition"
     ]
     for block in content if isinstance(content, list) else ():
         if not isinstance(block, dict):
@@ -132,15 +139,17 @@ def _find_tool_changes(messages: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"messages[{place}].content[{at}]", block
 
 
-def _list_tool_changes(message: Any) -> list[tuple[int, dict[str, Any]]]:
-    """Return the blocks that change the tools, each with its place."""
-    content = message.get("content") if isinstance(message, dict) else None
-    return [
-        (at, block)
-        for at, block in enumerate(content if isinstance(content, list) else ())
-        if isinstance(block, dict) and block.get("type") in ("tool_addition", "tool_removal")
-        if isinstance(block.get("tool"), dict)
-    ]
+def _list_tool_changes(messages: Sequence[Any]) -> list[list[tuple[int, dict[str, Any]]]]:
+    """Return the blocks of each message that change the tools, each with its place."""
+    found: list[list[tuple[int, dict[str, Any]]]] = []
+    for message in messages:
+        changes: list[tuple[int, dict[str, Any]]] = []
+        content = message.get("content") if isinstance(message, dict) else None
+        for at, block in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(block, dict) and block.get("type") in _TOOL_CHANGES and isinstance(block.get("tool"), dict):
+                changes.append((at, block))
+        found.append(changes)
+    return found
 
 
 def _get_name(tool: Any) -> Any:
@@ -212,8 +221,9 @@ def _parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], li
             continue
         names.add(item["name"])
         tools.append(_parse_tool(item, path))
-        unknown = (key for key in item if key not in _TOOL_KEYS and item[key] not in (None, [], {}))
-        warnings += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in unknown)
+        for key in item:
+            if key not in _TOOL_KEYS and item[key] not in (None, [], {}):
+                warnings.append(f"{json_path([key], path)} is not a field of a tool and was ignored")
     return tuple(tools), violations, warnings
 
 

@@ -43,3 +43,5 @@ GEMINI = Format(
 GEMINI_ARRAY = replace(GEMINI, reply_encoder=_array_encoder, stream_type=b"application/json")
 """The same with streams that are one JSON array: what `streamGenerateContent` gives without `alt=sse`. A reply that is
 resumed has the form of `GEMINI`."""
+GEMINI_CUT = replace(GEMINI, cuts_failed="streams")
+"""The same for clients that skip errors in a stream of events: to them half a text would be a whole reply."""

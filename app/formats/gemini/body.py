@@ -16,7 +16,7 @@ from app.chat.messages import ChatRequest, Message, RequestPaths, Source, Text, 
 from app.errors import InvalidInput, ParleyError, Violation
 from app.formats.base import Format, Options, ReplyMode
 from app.formats.body import CacheChoice, CacheControl, ParsedRequest, RejectedRequest, ReplySettings
-from app.formats.gemini import GEMINI, GEMINI_ARRAY
+from app.formats.gemini import GEMINI, GEMINI_ARRAY, GEMINI_CUT
 from app.formats.gemini.json_schema import read_schema
 from app.formats.gemini.parse import ParsedContents, parse_contents
 from app.formats.gemini.passed import make_passed_request
@@ -25,7 +25,7 @@ from app.formats.gemini.spelling import canonicalize, has_doubles, name_fields, 
 from app.formats.gemini.tools import GeminiToolConfig, choose_tools, parse_tools
 from app.formats.json_object import parse_object
 from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
-from app.formats.request_memory import CallerMemory
+from app.formats.request_memory import CallerMemory, recall
 from app.other_apis import SCHEMA_NAME
 from app.params import GenerateCfg, Int64, Number
 from app.validation.violations import json_path, to_violations
@@ -144,16 +144,20 @@ _CACHED = (
 
 
 class GenerateTarget(Struct, frozen=True):
-    """What the path of a request says."""
+    """What the path of a request says, and its client."""
 
     model: str
     stream: bool = False
     array: bool = False
     """A stream is a JSON array instead of server-sent events."""
+    skips_errors: bool = False
+    """The client skips an error in a stream of events."""
 
     @property
     def reply_format(self) -> Format:
-        return GEMINI_ARRAY if self.array else GEMINI
+        if self.array:
+            return GEMINI_ARRAY
+        return GEMINI_CUT if self.skips_errors else GEMINI
 
 
 def parse_generate_body(
@@ -230,9 +234,12 @@ def _parse_request(
     body = canonicalize(given)
     _refuse_long_lists(body, limits)
     contents = body.get("contents")
-    conversation = parse_contents(contents, "contents") if isinstance(contents, list) else _refuse_contents(contents)
+    if isinstance(contents, list):
+        conversation = parse_contents(_list_given(given, "contents"), contents, "contents")
+    else:
+        conversation = _refuse_contents(contents)
     system, system_violations = _parse_system(body.get("systemInstruction"))
-    found = parse_tools(body.get("tools"))
+    found = recall(_list_given(given, "tools"), parse_tools, lambda: parse_tools(body.get("tools")))
     config, violations = _read_model(body.get("toolConfig"), GeminiToolConfig, "toolConfig")
     chosen = choose_tools(config, found.tools)
     generation, generation_violations = _read_model(
@@ -307,6 +314,12 @@ def _make_source(
         canonical={name: value for name, value in canonical.items() if name != "model"},
         knows_model=True,
     )
+
+
+def _list_given(given: dict[str, Any], name: str) -> list[Any]:
+    """Return a list as the caller has sent it, of which something may be known; empty if it is none."""
+    value = given.get(name)
+    return value if isinstance(value, list) else []
 
 
 def _refuse_long_lists(body: dict[str, Any], limits: RequestLimits) -> None:

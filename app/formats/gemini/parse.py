@@ -7,7 +7,6 @@ their calls. Ids are optional in this API: a result without one answers the firs
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -24,9 +23,11 @@ from app.formats.gemini.schema import (
     GeminiFunctionResponse,
     GeminiMessage,
     GeminiPart,
+    Role,
 )
 from app.formats.gemini.signatures import Signature
 from app.formats.gemini.spelling import canonicalize, spell_all
+from app.formats.request_memory import keep, resume
 from app.formats.seal import Seal
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -52,24 +53,30 @@ class ParsedContents(Struct, frozen=True):
 
 def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
     """Parse a conversation of `/v1/chat`. Its system prompt is a content of the role `system`."""
-    found = parse_contents(canonicalize(messages), "messages", GeminiMessage)
+    found = parse_contents(messages, canonicalize(messages), "messages", GeminiMessage)
     violations = spell_all(found.violations, {"messages": messages})
     return ParsedMessages(found.messages, violations, found.warnings)
 
 
-def parse_contents(contents: list[Any], path: str, schema: type[GeminiContent] = GeminiContent) -> ParsedContents:
-    """Parse contents in the spelling of the documentation. All violations are found, also those behind a content that
-    does not have its form."""
-    reader = _Reader()
+def parse_contents(
+    given: Sequence[Any], contents: Sequence[Any], path: str, schema: type[GeminiContent] = GeminiContent
+) -> ParsedContents:
+    """Parse contents in the spelling of the documentation; `given` are the same as the caller has sent them. All
+    violations are found, also those behind a content that does not have its form."""
+    what = (parse_contents, path, schema)
+    known, before, places = resume(given, what)
+    reader = _Reader() if before is None else before.copy()
     placed: list[tuple[str, GeminiContent]] = []
-    for number, content in enumerate(contents):
+    for number, content in enumerate(contents[known:], known):
         place = f"{path}[{number}]"
         try:
             placed.append((place, schema.model_validate(content)))
         except ValidationError as error:
             reader.violations += to_violations(error, content, place, schema)
-    for role, group in groupby(placed, lambda one: ROLES[(one[1].role or "user").lower()]):
-        reader.add_turn(role, list(group))
+    for number, (place, content) in enumerate(placed, known + 1):
+        reader.add(place, content)
+        if number in places and not reader.violations:
+            keep(given, number, what, reader.copy())
     return reader.finish(path)
 
 
@@ -80,9 +87,26 @@ class _Reader:
         self._warnings: list[str] = []
         self._messages: list[Message] = []
         self._calls = _OpenCalls()
+        self._turn: list[tuple[str, GeminiContent]] = []
+        """The contents of the last turn, with which the next one may go on, and their places."""
 
-    def add_turn(self, role: str, contents: Sequence[tuple[str, GeminiContent]]) -> None:
-        path = contents[0][0]
+    def copy(self) -> "_Reader":
+        """Return another reader that goes on from here. There are no violations."""
+        copied = _Reader()
+        copied._warnings, copied._messages = self._warnings.copy(), self._messages.copy()
+        copied._calls, copied._turn = self._calls.copy(), self._turn.copy()
+        return copied
+
+    def add(self, place: str, content: GeminiContent) -> None:
+        if self._turn and _find_role(self._turn[0][1]) != _find_role(content):
+            self._end_turn()
+        self._turn.append((place, content))
+
+    def _end_turn(self) -> None:
+        contents, self._turn = self._turn, []
+        if not contents:
+            return
+        path, role = contents[0][0], _find_role(contents[0][1])
         for place, content in contents:
             self._warn_of_unknown(content, place)
         parts = [
@@ -99,6 +123,7 @@ class _Reader:
             self._add_user(path, parts)
 
     def finish(self, path: str) -> ParsedContents:
+        self._end_turn()
         if not self._messages and not self.violations:
             self.violations.append(Violation(path, "no content has anything for the model"))
         gaps = () if len(self.violations) > len(self.foreign) else [*self._calls.gaps, *self._calls.list_unanswered()]
@@ -200,6 +225,10 @@ class _Reader:
         for message in turn.finish(path):
             self._add_message(message)
         self._calls.begin_turn(turn.calls)
+
+
+def _find_role(content: GeminiContent) -> Role:
+    return ROLES[(content.role or "user").lower()]
 
 
 class _Item:
@@ -343,6 +372,11 @@ class _OpenCalls:
     def __init__(self) -> None:
         self.gaps: list[Violation] = []
         self._open: list[tuple[ToolCall, bool]] = []
+
+    def copy(self) -> "_OpenCalls":
+        copied = _OpenCalls()
+        copied.gaps, copied._open = self.gaps.copy(), self._open.copy()
+        return copied
 
     def begin_turn(self, calls: Sequence[tuple[ToolCall, bool]]) -> None:
         self.gaps += self.list_unanswered()

@@ -10,6 +10,8 @@ _OWN_PATHS = ("/v1beta", "/v1alpha", "/v1beta1")
 _METHOD = re.compile(r"/v1/models/.+:[A-Za-z]+")
 _MODELS = ("/v1/models", "/v1/models/")
 _CLIENT_HEADER = b"x-goog-api-client"
+_SKIPS_ERRORS = re.compile(rb"google-genai-sdk/1\.[^ ]* gl-node/")
+"""@google/genai before version 2: gemini-cli 0.61.0, which has 1.30, ended well with the half of a text."""
 
 
 def is_gemini_request(method: str, path: str, query: bytes, headers: Mapping[bytes, bytes]) -> bool:
@@ -22,6 +24,11 @@ def is_gemini_request(method: str, path: str, query: bytes, headers: Mapping[byt
     if path not in _MODELS and not path.startswith(_MODELS[1]):
         return False
     return KEY_HEADER in headers or _CLIENT_HEADER in headers or find_key(query) is not None
+
+
+def skips_errors(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the client skips an error in a stream of events."""
+    return _SKIPS_ERRORS.match(headers.get(_CLIENT_HEADER, b"")) is not None
 
 
 def find_key(query: bytes) -> str | None:

@@ -6,10 +6,11 @@ in the caller's own spelling back, for errors.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from app.errors import Violation
+from app.formats.request_memory import FirstEntry, map_entries
 
 _WORDS = """
     inlineData fileData functionCall functionResponse executableCode codeExecutionResult toolCall toolResponse
@@ -18,7 +19,7 @@ _WORDS = """
     functionDeclarations parametersJsonSchema responseJsonSchema googleSearch googleSearchRetrieval urlContext
     codeExecution googleMaps fileSearch computerUse mcpServers enterpriseWebSearch parallelAiSearch exaAiSearch
     functionCallingConfig allowedFunctionNames includeServerSideToolInvocations retrievalConfig
-    streamFunctionCallArguments
+    streamFunctionCallArguments streamableHttpTransport
     topP topK maxOutputTokens stopSequences presencePenalty frequencyPenalty candidateCount responseLogprobs
     responseMimeType responseSchema responseModalities speechConfig imageConfig audioTimestamp
     enableAffectiveDialog routingConfig modelSelectionConfig thinkingConfig includeThoughts thinkingBudget
@@ -55,10 +56,11 @@ _TEXT_LISTS = frozenset(("stopSequences", "allowedFunctionNames", "responseModal
 
 
 def canonicalize(value: Any) -> Any:
-    """Return a value in the documentation's spelling, without nulls."""
-    if type(value) is list:
-        return [canonicalize(item) for item in value]
-    if type(value) is not dict:
+    """Return a value in the documentation's spelling, without nulls. Entries that are known are not read again."""
+    if isinstance(value, list):
+        is_known = value and type(value[0]) is FirstEntry
+        return map_entries(value, _canonicalize_all) if is_known else _canonicalize_all(value)
+    if not isinstance(value, dict):
         return value
     out: dict[str, Any] = {}
     fields: dict[str, Any] = value
@@ -68,6 +70,10 @@ def canonicalize(value: Any) -> Any:
             continue
         out[name] = inner if name in _OPAQUE else _read_list(name, canonicalize(inner))
     return out
+
+
+def _canonicalize_all(values: Sequence[Any]) -> list[Any]:
+    return [canonicalize(value) for value in values]
 
 
 def name_fields(fields: dict[str, Any]) -> dict[str, Any]:
@@ -80,8 +86,20 @@ def name_fields(fields: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def has_doubles(value: Any) -> bool:
-    """Whether an object has a field in both spellings, of which only one is read."""
+def has_doubles(body: dict[str, Any]) -> bool:
+    """Whether a body has a field in both spellings, at any depth. Only one of the two is read."""
+    contents = body.get("contents")
+    if not isinstance(contents, list):
+        return _has_doubles(body)
+    doubled: list[bool] = map_entries(contents, _find_doubles)
+    return any(doubled) or _has_doubles({**body, "contents": None})
+
+
+def _find_doubles(values: Sequence[Any]) -> list[bool]:
+    return [_has_doubles(value) for value in values]
+
+
+def _has_doubles(value: Any) -> bool:
     waiting = [value]
     while waiting:
         one = waiting.pop()

@@ -73,5 +73,5 @@ OPENAI = Format(
     error=WRITE_ERROR,
     keeps_marks=True,
     keeps_served_calls=True,
-    cuts_failed_calls=True,  # vercel/ai, packages/openai-compatible: its `flush` hands over calls that have not ended
+    cuts_failed="calls",  # vercel/ai, packages/openai-compatible: its `flush` hands over calls that have not ended
 )

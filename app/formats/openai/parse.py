@@ -11,7 +11,7 @@ from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, 
 from app.formats.base import ParsedMessages
 from app.formats.openai import schema as wire
 from app.formats.openai.plain import PlainAssistant, PlainCall, PlainResult, PlainSpeaker, PlainText
-from app.formats.request_memory import keep, list_places, resume
+from app.formats.request_memory import keep, resume
 from app.formats.served_calls import guess_tool, read_note
 from app.validation.violations import find_unknown_keys
 
@@ -22,14 +22,14 @@ _KNOWN_CALL_KEYS = {"index", "approval"}
 
 def parse_messages(messages: Sequence[AnyMessage], given: Sequence[Any] = ()) -> ParsedMessages:
     """Parse messages. `given` has each one as it is in the body, with which what was read of them is remembered."""
-    known, before = resume(given, parse_messages)
+    known, before, places = resume(given, parse_messages)
     parser = _OpenAIParser()
     parsed: list[Message] = []
     if before is not None:
         parsed += before.messages
         parser.warnings += before.warnings
         parser.has_waiting = before.has_waiting
-    places = {_find_place(messages, place) for place in list_places(given, known)}
+    ends = {_find_place(messages, place) for place in places}
     role = messages[known - 1].role if known else ""
     for number, item in enumerate(messages[known:], known):
         # Grouping could take two assistant messages in a row for the same turn.
@@ -42,7 +42,7 @@ def parse_messages(messages: Sequence[AnyMessage], given: Sequence[Any] = ()) ->
         else:
             parsed.append(message)
         role = item.role
-        if number + 1 in places:
+        if number + 1 in ends:
             state = ParsedMessages(tuple(parsed), (), tuple(parser.warnings), has_waiting=parser.has_waiting)
             keep(given, number + 1, parse_messages, state)
     return ParsedMessages(tuple(parsed), (), parser.warnings, has_waiting=parser.has_waiting)

@@ -9,7 +9,7 @@ from app.errors import Violation
 from app.formats.base import ParsedMessages
 from app.formats.qwen.schema import OPENAI_CALLS, ContentItem, QwenMessage
 from app.formats.qwen.sidecar import EMPTY_SIDECAR, EXTRA_CONTENT, QwenSidecar, apply_notes, read_sidecar
-from app.formats.request_memory import keep, list_places, resume
+from app.formats.request_memory import keep, resume
 from app.formats.served_calls import read_note
 from app.validation.violations import json_path
 
@@ -22,9 +22,8 @@ def parse_messages(wire: Sequence[QwenMessage | None], given: Sequence[Any] = ()
 
     None in `wire` is a message that was refused already; violations that it may have caused are not reported.
     """
-    known, before = resume(given, parse_messages)
+    known, before, places = resume(given, parse_messages)
     parser, messages = (_MessageParser(), []) if before is None else (before[0].copy(), list(before[1]))
-    places = list(list_places(given, known))
     for number, item in enumerate(wire[known:], known):
         if item is None:
             parser.skipped = True

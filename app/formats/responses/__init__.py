@@ -19,6 +19,7 @@ from app.formats.responses.parse import parse_items
 from app.formats.responses.response import error_body
 from app.formats.responses.schema import ResponsesItems
 from app.formats.responses.stream import ResponseEncoder, ResponseEventEncoder, ScoredResponseEventEncoder
+from app.formats.responses.whole_summary import FinishedSummary
 from app.formats.responses.write import write_items
 
 
@@ -35,6 +36,10 @@ def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
     if mode == "whole":
         return ResponseEncoder(info)
     return ScoredResponseEventEncoder(info) if info.options.logprobs else ResponseEventEncoder(info)
+
+
+def _make_stage(info: ReplyInfo, mode: ReplyMode) -> FinishedSummary | None:
+    return FinishedSummary() if info.options.responses.compacts else None
 
 
 _ERROR = ErrorWriter(error_body, statuses={422: 400})
@@ -61,4 +66,5 @@ RESPONSES = Format(
     # Codex sends the request again, up to five times, after an incomplete Response, and drops a message with a refusal.
     # After a failed one with the code `invalid_prompt` it ends its turn and shows the message.
     fails_refused=True,
+    reply_stage=_make_stage,
 )

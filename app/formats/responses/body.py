@@ -260,7 +260,7 @@ class _BodyReader:
         head = self._read_head()
         context, items = self._read_context(), self._read_items()
         settings = [
-            *_find_settings(context, self._context_path, stored=True),
+            *(_find_settings(context, self._context_path, stored=True) if context else ()),
             *_find_settings(items, "input", stored=False),
         ]
         compacts = self._check_triggers(settings, context, items)
@@ -596,8 +596,9 @@ class _BodyReader:
         given = self._body.get(name)
         if not isinstance(given, dict | None):
             self._refuse(name, f"must be an object, such as {form}")
-        fields = _as_object(given)
-        self._warnings += warn_of_unknown_fields(fields, known, name)
+        fields = given if isinstance(given, dict) else {}
+        if fields:
+            self._warnings += warn_of_unknown_fields(fields, known, name)
         path, value = f"{name}.{field}", fields.get(field)
         for one in settings:
             update = one.item.get(name) if one.item["type"] == "configuration_update" else None
@@ -662,7 +663,8 @@ class _BodyReader:
     def _find_unknown_fields(self) -> None:
         body = self._body
         unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *_REFUSED) and body[key] is not None]
-        self._violations += find_misspelt_fields(unknown, [sorted(_KNOWN | _OTHER_NAMES.keys())], body)
+        if unknown:
+            self._violations += find_misspelt_fields(unknown, [sorted(_KNOWN | _OTHER_NAMES.keys())], body)
         self._warnings += warn_of_unknown_fields(body, _KNOWN | _REFUSED.keys(), instead=_INSTEAD)
 
 

@@ -1,17 +1,15 @@
 """The body and the answer of `POST /v1/responses/compact`: a conversation becomes its users' words and one summary.
 
-The body becomes that of `POST /v1/responses` with a `compaction_trigger` behind its items, without tools: half a
-summary or a call would replace the conversation for good, so such an answer is an error.
+The body becomes that of `POST /v1/responses` with a `compaction_trigger` behind its items, without tools.
 https://platform.openai.com/docs/api-reference/responses/compact
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from app.chat.events import Event, Failed, Fault, Finish, Passed, TextDelta, ToolCallDelta
+from app.chat.events import Event, Passed
 from app.errors import ParleyError
 from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.body import NOTHING_STORED, RejectedRequest, StoredItems, UnresolvedRequest, find_user
@@ -23,6 +21,7 @@ from app.formats.responses.body import ResponsesRequest, find_conversation, find
 from app.formats.responses.passed import make_passed_body
 from app.formats.responses.response import make_item_id
 from app.formats.responses.stream import ResponseEncoder
+from app.formats.responses.whole_summary import WholeSummary
 from app.formats.sse import encode_json
 
 Json = dict[str, Any]
@@ -117,39 +116,6 @@ def _is_text(part: Any) -> bool:
     return isinstance(part, dict) and isinstance(part.get("text"), str)
 
 
-class WholeSummary:
-    """A stage that lets only a whole summary pass: any other reply fails, and may be tried again."""
-
-    def __init__(self, mode: ReplyMode = "whole") -> None:
-        self._has_text = False
-        self._passed = False
-        self._cause = ""
-
-    def feed(self, events: list[Event]) -> list[Event]:
-        for event in events:
-            self._look_at(event)
-        end = events[-1] if events else None
-        if type(end) is not Finish or self._passed:
-            return events
-        cause = self._cause or (f"it ended with {end.reason!r}" if end.reason != "stop" else "")
-        if not cause and not self._has_text:
-            cause = "it is empty"
-        if not cause:
-            return events
-        message = f"the model made no summary of the conversation: {cause}"
-        return [*events[:-1], Failed(Fault("upstream_protocol", message, True, usage=end.usage))]
-
-    def _look_at(self, event: Event) -> None:
-        if type(event) is TextDelta and event.refusal:
-            self._cause = "it is a refusal"
-        elif type(event) is TextDelta:
-            self._has_text = self._has_text or bool(event.text.strip())
-        elif type(event) is ToolCallDelta:
-            self._cause = "it is a call of a tool"
-        elif type(event) is Passed:
-            self._passed = True
-
-
 class CompactionEncoder:
     """Writes `response.compaction`, or the answer of a server that makes its own."""
 
@@ -199,5 +165,9 @@ def _make_encoder(info: ReplyInfo, mode: ReplyMode) -> CompactionEncoder:
     return CompactionEncoder(info)
 
 
-COMPACTION = msgspec.structs.replace(RESPONSES, reply_encoder=_make_encoder, reply_stage=WholeSummary)
+def _make_stage(info: ReplyInfo, mode: ReplyMode) -> WholeSummary:
+    return WholeSummary()
+
+
+COMPACTION = replace(RESPONSES, reply_encoder=_make_encoder, reply_stage=_make_stage)
 """`POST /v1/responses/compact`: items as in `RESPONSES`, and another answer."""

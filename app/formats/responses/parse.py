@@ -21,7 +21,7 @@ from app.errors import Violation
 from app.formats.base import ParsedMessages, make_summary
 from app.formats.entry_schemas import EntrySchema, validate_rest
 from app.formats.media_urls import is_remote
-from app.formats.request_memory import keep, list_places, resume
+from app.formats.request_memory import NOTHING_KNOWN, keep, resume
 from app.formats.responses import schema as wire
 from app.formats.responses.plain import PLAIN_ITEMS, PlainCall, PlainMessage, PlainOutput, PlainReasoning, PlainText
 from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX, SEARCH_NAME, join_name
@@ -41,7 +41,8 @@ def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = Fal
     violations: list[Violation] = []
     for path, items in lists.items():
         # Items before this list are part of what is found in it.
-        known, before = resume(items, (parse_items, settings_are_read)) if len(lists) == 1 else (0, None)
+        what = (parse_items, settings_are_read)
+        known, before, places = resume(items, what) if len(lists) == 1 else NOTHING_KNOWN
         try:
             parsed = validate_rest(items, known, _schema)
         except ValidationError as error:
@@ -49,11 +50,10 @@ def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = Fal
             continue
         if before is not None:
             parser = before.copy()
-        places = list(list_places(items, known)) if len(lists) == 1 else []
         for number, item in enumerate(parsed, known):
             parser.add(f"{path}[{number}]", item)
             if number + 1 in places and not parser.violations:
-                keep(items, number + 1, (parse_items, settings_are_read), parser.copy())
+                keep(items, number + 1, what, parser.copy())
     violations += parser.violations
     if violations:
         return ParsedMessages((), violations)
@@ -260,7 +260,7 @@ class _ItemParser:
     def _add_text(self, path: str, item: wire.MessageItem | PlainMessage) -> None:
         if self._held_results:
             self._close()
-        if self._turn and any(isinstance(part, Text | Media) for part in self._turn[-1].parts):
+        if self._turn and not _CONTENT.isdisjoint(map(type, self._turn[-1].parts)):
             self._turn.append(Message("assistant", (), path=path))
         fields = dict(item.extra_content or {})
         if item.phase is not None:
@@ -384,7 +384,8 @@ class _ItemParser:
         if seal and seal.results:
             self._add_results(seal)
             return
-        self._leave_out_searches()
+        if self._searches:
+            self._leave_out_searches()
         text = _join_texts(item.content) or (seal and seal.text) or _join_texts(item.summary, "\n\n")
         details = seal.details if seal else []
         unread: list[str] = []
@@ -412,6 +413,7 @@ class _ItemParser:
         self._say(path, *parts, **extra)
 
 
+_CONTENT = frozenset((Text, Media))
 _AMONG_SEARCHES = frozenset((wire.HostedItem, wire.McpCallItem, wire.ReasoningItem, PlainReasoning))
 """The types of items that may stand between a search and its results."""
 _WITHOUT_WARNINGS = frozenset((*PLAIN_ITEMS.values(), wire.HostedItem))
@@ -526,7 +528,7 @@ def _describe_output(output: wire.ShellOutput) -> str:
 
 
 def _join_texts(parts: Sequence[Any] | None, joiner: str = "\n") -> str:
-    return joiner.join(part.text for part in parts or () if type(part) in (PlainText, wire.InputText))
+    return joiner.join([part.text for part in parts if type(part) in (PlainText, wire.InputText)]) if parts else ""
 
 
 def _parse_content(content: "str | Sequence[PlainText | wire.Part]", path: str) -> "list[Text | Media]":

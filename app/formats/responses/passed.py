@@ -64,7 +64,7 @@ def make_passed_request(
 
 
 def _open_seals(items: Sequence[Any]) -> list[Any]:
-    seals = map_entries(items, _find_seal) if find_special(items, "sealed") else ()
+    seals = map_entries(items, _find_seals) if find_special(items, "sealed") else ()
     if not any(seals):
         return list(items)
     opened: list[Any] = []
@@ -76,6 +76,10 @@ def _open_seals(items: Sequence[Any]) -> list[Any]:
         fields |= seal.calls
         opened += _open_item(item, seal)
     return opened
+
+
+def _find_seals(items: Sequence[Any]) -> list[Seal | None]:
+    return list(map(_find_seal, items))
 
 
 def _find_seal(item: Any) -> Seal | None:

@@ -17,22 +17,24 @@ _TYPES: dict[str, SpecialKind] = {
     "mcp_list_tools": "tool_list",
 }
 
-
+_USUAL_TYPES = ("message", "function_call", "function_call_output")
 _SEALABLE = frozenset(("reasoning", "compaction", "compaction_summary", "context_compaction"))
 
 
 def find_special(items: Sequence[Any], kind: SpecialKind) -> list[int]:
     """Return the places of the items of a kind."""
-    kinds = map_entries(items, _classify)
+    kinds = map_entries(items, _classify_all)
     return [place for place, one in enumerate(kinds) if one == kind] if kind in kinds else []
 
 
-def _classify(item: Any) -> SpecialKind | None:
-    if not isinstance(item, dict):
-        return None
+def _classify_all(items: Sequence[Any]) -> list[SpecialKind | None]:
+    return [
+        _classify(item) if isinstance(item, dict) and item.get("type") not in _USUAL_TYPES else None for item in items
+    ]
+
+
+def _classify(item: dict[str, Any]) -> SpecialKind | None:
     kind = item.get("type")
-    if kind in ("message", "function_call", "function_call_output"):
-        return None
     if (
         isinstance(kind, str)
         and kind in _SEALABLE

@@ -107,6 +107,8 @@ def parse_tools(sources: Iterable[ToolSource]) -> OfferedTools:
     """Parse the tools of all places of a request. A tool that a later place names again replaces the earlier one, in
     its position: servers keep the beginning of a prompt in their caches."""
     given = list(sources)
+    if not any([source.tools for source in given]):
+        return OfferedTools()
     if len(given) == 1 and not given[0].found:
         source = given[0]
         return recall(source.tools, (parse_tools, source.path, source.stored), lambda: _parse_tools(given))
@@ -273,7 +275,7 @@ class _ToolParser:
 
     def _add_namespace(self, tool: dict[str, Any], path: str) -> None:
         name = self._read_name(tool, path)
-        members = tool.get("tools")
+        members = [] if tool.get("tools") is None else tool["tools"]  # Codex's `multi_agent_v1` (coder/aibridge#285)
         if name is None:
             return
         if not isinstance(members, list):
@@ -302,6 +304,8 @@ class ToolChoice(Struct, frozen=True):
 
 
 def parse_tool_choice(given: Any, tools: OfferedTools) -> ToolChoice:
+    if given is None and not tools.asks:
+        return ToolChoice()
     names = {tool.name for tool in tools.tools}
     choice = _read_choice_form(given, names)
     if tools.asks and (served := _choose_served(choice, tools)) is not None:

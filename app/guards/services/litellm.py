@@ -29,7 +29,7 @@ def write(question: Question, guard: str, params: Mapping[str, Any]) -> dict[str
         "request_data": {
             "user_api_key_alias": question.key or None,
             "user_api_key_team_alias": question.team or None,
-            "user_api_key_end_user_id": None,
+            "user_api_key_end_user_id": question.user or None,
         },
         "request_headers": dict(question.headers),
         "additional_provider_specific_params": dict(params),

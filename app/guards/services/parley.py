@@ -23,7 +23,7 @@ def write(question: Question, guard: str, params: Mapping[str, Any]) -> dict[str
         "turn": question.turn,
         "key": question.key,
         "team": question.team,
-        "user": "",
+        "user": question.user,
         "model": question.model,
         "endpoint": question.endpoint,
         "final": question.final,

@@ -8,6 +8,7 @@ import logging
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain
@@ -103,7 +104,9 @@ class RequestLog:
         self.rules = rules
         self._file = file
         self._find = find
-        self._count = count
+        self.counts: Counter[str] = Counter()
+        """Entries by outcome. Each outcome is counted in one thread."""
+        self._report = count
         self._draw = draw
         self._budget = ByteBudget(rules.queue_bytes)
         self._queue: SimpleQueue[_Waiting | threading.Event | None] = SimpleQueue()
@@ -246,6 +249,10 @@ class RequestLog:
             self._count("failed", 1)
             cause = error if isinstance(error, LogFileError) else f"defect: {type(error).__name__}"
             self._throttled.warn("the request log cannot be written, and entries are lost", cause)
+
+    def _count(self, outcome: str, entries: int) -> None:
+        self.counts[outcome] += entries
+        self._report(outcome, entries)
 
     def _write_together(self, batch: Sequence[_Waiting]) -> None:
         learned: dict[bytes, int] = {}

@@ -24,7 +24,7 @@ export const EXPORTS = ["report", "har", "curl", "otel"];
 export const PAGE_SIZE = 50;
 
 /** The formats of the endpoints' messages; `/v1/chat` names its own. @type {Record<string, string>} */
-const ENDPOINT_FORMATS = { completions: "openai", messages: "anthropic", responses: "responses" };
+const ENDPOINT_FORMATS = { completions: "openai", messages: "anthropic", responses: "responses", gemini: "gemini" };
 
 /**
  * @param {Record<string, string>} filters empty ones are left out
@@ -64,11 +64,11 @@ function parse(text) {
  */
 export function readConversation(entry) {
   const body = parse(findBody(entry, "client_request")?.text);
-  const given = body?.messages ?? body?.input;
+  const given = body?.messages ?? body?.input ?? body?.contents;
   if (given === undefined) return null;
   const named = ENDPOINT_FORMATS[entry.endpoint] ?? body.format;
   const format = named in FORMATS ? named : "qwen";
-  const system = readText(body.system ?? body.instructions);
+  const system = readText(body.system ?? body.instructions ?? body.systemInstruction?.parts);
   const messages = [
     ...(system ? [FORMATS[format].writeSystem(system)] : []),
     ...(typeof given === "string" ? [FORMATS[format].writeUser(given, [])] : Array.isArray(given) ? given : []),

@@ -11,6 +11,7 @@ from app.steps.media.requests import (
     accepts_uploads,
     extra_url_requests,
     find_required,
+    make_url_requests,
     media_requests,
     passed_url_requests,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "extra_url_requests",
     "find_required",
     "is_web_url",
+    "make_url_requests",
     "media_requests",
     "passed_url_requests",
     "rewrite_media",

@@ -4,7 +4,7 @@ A medium that cannot be read is refused only where the caller can still take it 
 In a tool result or an earlier turn it would end the conversation forever, so the model gets a note in words instead.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -118,10 +118,14 @@ def passed_url_requests(request: ChatRequest, profile: Profile) -> list[MediaReq
 def extra_url_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]:
     """Return a check of each URL in the parameters that only the model's server knows."""
     extra = request.params.get("extra_body")
-    if not extra or profile.passed_urls == "any":
+    return make_url_requests(find_addresses(extra, request.paths.extra_body), profile) if extra else []
+
+
+def make_url_requests(urls: Iterable[tuple[str, str]], profile: Profile) -> list[MediaRequest]:
+    """Return a check of each URL (JSON path, URL), without which the request is not sent."""
+    if profile.passed_urls == "any":
         return []
-    found = find_addresses(extra, request.paths.extra_body)
-    return [MediaRequest(url, "file", _choose_check(profile), path=path) for path, url in found]
+    return [MediaRequest(url, "file", _choose_check(profile), path=path) for path, url in urls]
 
 
 def _choose_check(profile: Profile) -> Literal["check", "resolve"]:

@@ -15,7 +15,8 @@ from app.chat.messages import Tool
 from app.steps.tool_parsers.family import Grammar
 from app.steps.tool_parsers.parser import ParseState
 from app.steps.tool_parsers.structured_calls import StructuredCalls
-from app.steps.tool_parsers.text_end import TextEnd, ThoughtEnd
+from app.steps.tool_parsers.text_end import LONGEST_END, TextEnd
+from app.steps.tool_parsers.thoughts import ThoughtCalls, ThoughtEnd
 from app.steps.tool_parsers.warnings import Warnings
 
 _WHOLE = ("stop", "tool_calls")
@@ -46,7 +47,11 @@ class CallStage:
         self._structured = structured(self._state.tools, self._warnings) if structured is not None else None
         self.passes_text, self.passes_reasoning, self.passes_arguments = False, True, -1
         self._text_end = TextEnd(self._warnings, may_have_calls=bool(tools))
-        self._thought_end = ThoughtEnd()
+        self._thought_end = ThoughtEnd(self._warnings)
+        self._thought_calls = ThoughtCalls(reply_id, tools, grammar)
+        self._calls_in_thought = 0
+        self._blanks = ""
+        """White space that waits."""
         next(self._steps)
 
     def feed(self, events: list[Event]) -> list[Event]:
@@ -55,7 +60,7 @@ class CallStage:
         for event in events:
             if type(event) is TextDelta and not event.refusal:
                 if text_end.is_idle and state.is_prose(event.text):
-                    text_end.passed = event.text
+                    text_end.add_passed(event.text)
                     out.append(event)
                 else:
                     self._read_text(event.text, out)
@@ -75,7 +80,7 @@ class CallStage:
     def _find_passing(self, events: list[Event]) -> None:
         """Say what may pass without this stage until the next event that it is given."""
         state, thought = self._state, self._thought_end
-        is_thought_clear = not thought.held and not thought.is_over
+        is_thought_clear = not thought.held and not thought.is_over and not self._thought_calls.watches
         self.passes_text = is_thought_clear and state.idle and self._text_end.is_idle
         self.passes_reasoning = is_thought_clear and (
             self.passes_text or (not state.text and not state.position and not self._text_end.has_text)
@@ -93,7 +98,7 @@ class CallStage:
     def skip(self, texts: list[str], arguments: list[str]) -> None:
         """Learn which texts have passed without this stage, and which arguments of the call that may."""
         if texts:
-            self._text_end.passed = texts[-1]
+            self._text_end.add_passed("".join(texts[-LONGEST_END:]))
             if self._state.prose is not None:
                 self._state.prose.add("".join(texts))
         if arguments and self._structured is not None:
@@ -101,7 +106,9 @@ class CallStage:
 
     def _read_text(self, text: str, out: list[Event]) -> None:
         state = self._state
-        self._thought_end.flush(out)
+        if self._is_beside_thought(text, out):
+            return
+        text, self._blanks = self._blanks + text, ""
         if self._passing:
             self._text_end.feed(text, out)
         elif not state.continue_string(text):
@@ -126,14 +133,32 @@ class CallStage:
             self._read_text(event.text, out)
             return
         self._flush(out)
-        if not thought.held and "<" not in event.text:
+        if not thought.held and not self._thought_calls.watches and "<" not in event.text:
             out.append(event)
             return
-        answer = thought.feed(event.text, out)
+        passed: list[str] = []
+        answer = thought.feed(event.text, passed)
+        for text in passed:
+            self._thought_calls.feed(text, out)
         if answer:
             self._read_text(answer, out)
-        elif thought.held:
+        elif thought.held or self._thought_calls.holds:
             self._text_end.is_idle = False
+
+    def _flush_thought(self, out: list[Event]) -> None:
+        passed: list[str] = []
+        self._thought_end.flush(passed)
+        for text in passed:
+            self._thought_calls.feed(text, out)
+
+    def _is_beside_thought(self, text: str, out: list[Event]) -> bool:
+        """End the reasoning before a text, unless the text is white space behind a call in it, which waits."""
+        self._flush_thought(out)
+        if self._thought_calls.holds and text.isspace():
+            self._blanks += text
+            return True
+        self._thought_calls.end(out)
+        return False
 
     def _flush(self, out: list[Event]) -> None:
         """End the buffered text before an event that is not text. What comes before all text, such as reasoning, does
@@ -147,7 +172,11 @@ class CallStage:
         self._text_end.flush(out)
 
     def _add_other(self, event: Event, out: list[Event]) -> None:
-        self._thought_end.flush(out)
+        self._flush_thought(out)
+        if type(event) is Finish and event.reason in _WHOLE:
+            self._calls_in_thought = self._thought_calls.close(out)
+        else:
+            self._thought_calls.end(out)
         if type(event) is ToolCallDelta:
             call = self._renumber_call(event)
             if self._structured is None:
@@ -165,7 +194,10 @@ class CallStage:
 
     def _finish(self, event: Finish) -> Finish:
         state = self._state
-        if event.reason == "stop" and state.calls > len(self._numbers):
+        if self._calls_in_thought:
+            event = replace(event, reason="tool_calls")
+            self._warnings.add("the model's function calls stood in its reasoning, and nothing followed")
+        elif event.reason == "stop" and state.calls > len(self._numbers):
             event = replace(event, reason="tool_calls")
         elif event.reason == "stop" and event.native_reason in _CALLED and not self._passing:
             event = replace(event, cacheable=False)

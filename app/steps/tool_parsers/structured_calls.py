@@ -317,6 +317,9 @@ class _Arguments:
         if self._held:
             text, self._held = self._held, ""
             return self._json.end_text() if whole and _is_parameter_closer(text) and self._cut(text) else text
+        if whole and self._tail is None and self._passed and self._passed[0].lstrip()[:1] == "{":
+            # the parser of a server lost the last brace (sgl-project/sglang#19345)
+            self._warnings.add("the arguments of a call of the model server are not complete")
         return self._take_tail(self._tail or "")
 
     def _take_tail(self, tail: str) -> str:

@@ -5,21 +5,21 @@ A token in the middle of a text is text, and one behind a space too: a text can 
 
 import re
 
-from app.chat.events import Event, ReasoningDelta, TextDelta
-from app.chat.template_tokens import CALL_CLOSERS, TEXT_ENDS, TEXT_STARTS, THOUGHT_CLOSERS, THOUGHT_INTERRUPTS
-from app.steps.partial_tag import partial_tag_length
+from app.chat.events import Event, TextDelta
+from app.chat.template_tokens import CALL_CLOSERS, TEXT_ENDS, TEXT_STARTS
 from app.steps.tool_parsers.warnings import Warnings
 
 _ENDS = "|".join(map(re.escape, sorted(TEXT_ENDS, key=len, reverse=True)))
 _find_ends = re.compile(rf"(?:(?:{_ENDS})\s*)+").finditer
 _ends_with_closer = re.compile(rf"(?:{'|'.join(map(re.escape, CALL_CLOSERS))})\s*\Z").search
+_ends_with_special = re.compile(r"(?:<\|[^<>|\s]{1,40}\|>|｜[^<>\n]{0,40}>)\s*\Z").search
+"""Such a closer ends no prose, even of a reply that may have no calls (sgl-project/sglang#39583)."""
 _PARTS = frozenset(token[:size] for token in (*TEXT_ENDS, *CALL_CLOSERS) for size in range(1, len(token)))
 _MOST_OPENINGS = 3
 """So many `<` and `[` has a token at most, with which it or a part of it begins."""
-_LONGEST = 60
+LONGEST_END = 60
 """A closing marker and some white space are shorter."""
-_THOUGHT_ENDS = (*THOUGHT_CLOSERS, *THOUGHT_INTERRUPTS)
-_find_thought_end = re.compile("|".join(map(re.escape, _THOUGHT_ENDS))).search
+LEFT_OUT = "a token of the model's chat template at the end of a text is left out"
 
 
 class TextEnd:
@@ -29,8 +29,8 @@ class TextEnd:
         self._may_have_calls = may_have_calls
         self.is_idle = False
         """The text has begun, and nothing is held."""
-        self.passed = ""
-        """A text that was passed on without `feed`, the last one since then."""
+        self._passed = ""
+        """The end of the texts that were passed on without `feed` since then."""
         self._warnings = warnings
         self._held = ""
         self._begun = False
@@ -45,37 +45,44 @@ class TextEnd:
         return self._begun or bool(self._held)
 
     def feed(self, text: str, out: list[Event]) -> None:
-        if self.passed:
-            self._last, self.passed = self.passed[-_LONGEST:], ""
+        self._take_passed()
         text, self._held = self._held + text, ""
         if not self._begun:
             text = self._skip_starts(text)
         if not self._begun:
             return
-        keep = self._find_held(text)
+        keep = find_held(text)
         self._pass(text[: len(text) - keep], out)
         self._held = text[len(text) - keep :]
         self.is_idle = not self._held and not self._ends_with_closer
 
+    def add_passed(self, text: str) -> None:
+        """This text was passed on without `feed`."""
+        self._passed = (self._passed + text)[-LONGEST_END:]
+
+    def _take_passed(self) -> None:
+        if self._passed:
+            self._last, self._passed = (self._last + self._passed)[-LONGEST_END:], ""
+            self._ends_with_closer = _ends_with_closer(self._last) is not None
+
     def flush(self, out: list[Event]) -> None:
         """End the text, or interrupt it: what is held is left out if it consists of tokens."""
-        if self._ends_with_closer and self._may_have_calls:
+        self._take_passed()
+        if self._ends_with_closer and (self._may_have_calls or _ends_with_special(self._last)):
             self._warnings.add("a text ends with a marker that closes tool calls")
         text, self._held = self._held, ""
         if not text:
             return
         self._begun = True
-        found = next(_find_ends(text), None)
-        is_token = found is not None and found.start() == 0 and found.end() == len(text)
-        if is_token and self._last[-1:] != " ":
-            self._warnings.add("a token of the model's chat template at the end of a text is left out")
+        if are_ends(text) and self._last[-1:] != " ":
+            self._warnings.add(LEFT_OUT)
         else:
             self._pass(text, out)
         self.is_idle = not self._ends_with_closer
 
     def _pass(self, text: str, out: list[Event]) -> None:
         if text:
-            self._last = (self._last + text)[-_LONGEST:]
+            self._last = (self._last + text)[-LONGEST_END:]
             self._ends_with_closer = _ends_with_closer(self._last) is not None
             out.append(TextDelta(text))
 
@@ -92,14 +99,21 @@ class TextEnd:
             self._held = text
         return text
 
-    def _find_held(self, text: str) -> int:
-        """Return how many characters at the end may be tokens behind which nothing comes."""
-        part = _find_part(text)
-        end = len(text) - part
-        for found in _find_ends(text):
-            if found.end() >= end:
-                return len(text) - found.start()
-        return part
+
+def find_held(text: str) -> int:
+    """Return how many characters at the end may be tokens behind which nothing comes."""
+    part = _find_part(text)
+    end = len(text) - part
+    for found in _find_ends(text):
+        if found.end() >= end:
+            return len(text) - found.start()
+    return part
+
+
+def are_ends(text: str) -> bool:
+    """Whether a text consists of tokens with which a text cannot end."""
+    found = next(_find_ends(text), None)
+    return found is not None and found.start() == 0 and found.end() == len(text)
 
 
 def _find_part(text: str) -> int:
@@ -112,33 +126,3 @@ def _find_part(text: str) -> int:
         if text[place:] in _PARTS:
             longest = len(text) - place
     return longest
-
-
-class ThoughtEnd:
-    """Finds where Kimi's reasoning ends and its answer or calls begin, in a field of reasoning that has both
-    (sgl-project/sglang#37743)."""
-
-    def __init__(self) -> None:
-        self.held = ""
-        self.is_over = False
-        """What follows is the answer."""
-
-    def feed(self, text: str, out: list[Event]) -> str:
-        """Pass reasoning on; return the beginning of the answer."""
-        text, self.held = self.held + text, ""
-        found = _find_thought_end(text)
-        if found is None:
-            keep = partial_tag_length(text, _THOUGHT_ENDS)
-            if ready := text[: len(text) - keep]:
-                out.append(ReasoningDelta(ready))
-            self.held = text[len(text) - keep :]
-            return ""
-        if found.start():
-            out.append(ReasoningDelta(text[: found.start()]))
-        self.is_over = True
-        return text[found.end() if found.group() in THOUGHT_CLOSERS else found.start() :]
-
-    def flush(self, out: list[Event]) -> None:
-        if self.held:
-            out.append(ReasoningDelta(self.held))
-            self.held = ""

@@ -85,6 +85,8 @@ class Assembler:
         self._warnings: list[str] = []
         self._choices = OtherChoices()
         self._repeated = RepeatedTexts()
+        self._block_texts: list[str] = []
+        """The texts of `thinking_blocks` since the last signature."""
         self._ending: Ending = STOP
         """What the finish reason means."""
 
@@ -333,12 +335,10 @@ class Assembler:
         return True
 
     def _feed_delta(self, delta: ChunkDelta, out: list[Event], *, whole: bool = False) -> None:
-        reasoning = delta.reasoning_content or delta.reasoning or delta.reasoning_text
         details = delta.reasoning_details
         if details and not whole:
             details = self._repeated.cut(details)
-        if details and not reasoning:
-            reasoning = get_details_text(details)
+        reasoning = self._find_reasoning(delta, details, whole=whole)
         if reasoning:
             self._calls.seal_last_call(reasoning, out)
             out.append(ReasoningDelta(reasoning))
@@ -364,6 +364,24 @@ class Assembler:
             self._feed_calls(delta.tool_calls, out, whole=whole)
         elif delta.function_call is not None:
             self._feed_calls([ToolCallFragment(index=0, function=delta.function_call)], out, whole=False)
+
+    def _find_reasoning(self, delta: ChunkDelta, details: list[Any] | None, *, whole: bool) -> str | None:
+        reasoning = delta.reasoning_content or delta.reasoning or delta.reasoning_text
+        if details and not reasoning:
+            reasoning = get_details_text(details)
+        has_blocks = delta.block_text or delta.signed_blocks
+        return None if has_blocks and not whole and self._repeats_blocks(delta, reasoning) else reasoning
+
+    def _repeats_blocks(self, delta: ChunkDelta, reasoning: str | None) -> bool:
+        """Whether the signed block of a delta has the texts of all blocks before it, and the delta no other reasoning:
+        LiteLLM repeats them with the signature (open-webui/open-webui#29860)."""
+        text = delta.block_text or ""
+        is_repeated = text != "" and bool(delta.signed_blocks) and reasoning == text == "".join(self._block_texts)
+        if delta.signed_blocks:
+            self._block_texts.clear()
+        else:
+            self._block_texts.append(text)
+        return is_repeated
 
     def _feed_opaque_parts(self, delta: ChunkDelta, out: list[Event]) -> None:
         if delta.signed_blocks:

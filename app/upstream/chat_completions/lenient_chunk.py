@@ -131,6 +131,7 @@ def _parse_delta(value: Any) -> ChunkDelta | None:
     if not any(reasoning.values()):
         reasoning["reasoning_content"] = _find_late_thought(value, details, blocks)
     signed = [clean(part) for part in (*blocks, *parts.thoughts) if _is_signed(part)]
+    block_text = "".join(map(_find_part_thought, blocks))
     calls = _find_calls(value.get("tool_calls"), unread) or parts.calls
     opaque = _find_opaque_fields(value)
     role = value.get("role")
@@ -149,9 +150,10 @@ def _parse_delta(value: Any) -> ChunkDelta | None:
         images=[clean(item) for item in _to_list(value.get("images"), "images", unread)] + parts.pictures or None,
         extra_content=clean(value.get("extra_content")),
         tool_call_id=_parse_id(value.get("tool_call_id")),
-        is_odd=is_tool_result or bool(signed) or bool(unread) or bool(opaque),
+        is_odd=is_tool_result or bool(signed) or bool(unread) or bool(opaque) or bool(block_text),
         is_tool_result=is_tool_result,
         signed_blocks=signed or None,
+        block_text=block_text or None,
         opaque_fields=opaque or None,
         unread=unread or None,
     )

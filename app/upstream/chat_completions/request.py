@@ -18,7 +18,7 @@ from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.profiles.thinking import is_thinking
 from app.upstream.api import should_stream, write_tools
-from app.upstream.chat_completions.thinking import FIELDS, write_thinking
+from app.upstream.chat_completions.thinking import ASKED, FIELDS, write_thinking
 from app.validation.violations import json_path
 
 _TRANSLATED = frozenset(
@@ -108,13 +108,18 @@ class _BodyBuilder:
             self._add_max_tokens()
         self._add_functions()
         if self._params:
-            thinking, warnings = write_thinking(self._params, self._profile, self._paths)
-            self._body |= thinking
-            self.warnings += warnings
-            self._add_extra_body()
-            self._resolve_two_switches()
-        self._resolve_forced_choice()
-        self._resolve_format()
+            if not ASKED.isdisjoint(self._params):
+                thinking, warnings = write_thinking(self._params, self._profile, self._paths)
+                self._body |= thinking
+                self.warnings += warnings
+            if self._params.get("extra_body"):
+                self._add_extra_body(self._params["extra_body"])
+            if "switch" in self._profile.effort_excludes:
+                self._resolve_two_switches()
+        if self._profile.forced_choice_while_thinking != "send":
+            self._resolve_forced_choice()
+        if self._profile.formats_while_thinking == "thinking_off":
+            self._resolve_format()
         return self.warnings
 
     def _warn_unsent(self, name: str, why: str = "this model's server has no such parameter") -> None:
@@ -214,7 +219,7 @@ class _BodyBuilder:
     def _resolve_two_switches(self) -> None:
         """Leave out the effort or a `thinking` of the caller's own, where the server refuses both together."""
         thinking = self._body.get("thinking")
-        if "switch" not in self._profile.effort_excludes or thinking is None or "reasoning_effort" not in self._body:
+        if thinking is None or "reasoning_effort" not in self._body:
             return
         if is_thinking({"thinking": thinking}, self._profile):
             del self._body["thinking"]
@@ -227,7 +232,7 @@ class _BodyBuilder:
     def _resolve_forced_choice(self) -> None:
         """Change a choice that demands a call, or the thinking beside it, where the server refuses both together."""
         rule, choice = self._profile.forced_choice_while_thinking, self._body.get("tool_choice")
-        if rule == "send" or choice in (None, "auto", "none") or not is_thinking(self._body, self._profile):
+        if choice in (None, "auto", "none") or not is_thinking(self._body, self._profile):
             return
         name = self._first_given("function_choice", "tool_choice")[0]
         refused = "this model's server cannot be forced to call a function while the model thinks"
@@ -243,9 +248,7 @@ class _BodyBuilder:
         """Switch thinking off beside a response format, if that is what the profile says."""
         format_ = self._body.get("response_format")
         kind = format_.get("type") if isinstance(format_, dict) else None
-        if self._profile.formats_while_thinking != "thinking_off" or kind not in ("json_object", "json_schema"):
-            return
-        if is_thinking(self._body, self._profile):
+        if kind in ("json_object", "json_schema") and is_thinking(self._body, self._profile):
             why = "this model's server does not enforce it while the model thinks"
             self._switch_thinking_off("response_format", why)
 
@@ -260,8 +263,7 @@ class _BodyBuilder:
         self.warnings.append(f"thinking was switched off for {self._paths.param(name)}: {why}")
         return True
 
-    def _add_extra_body(self) -> None:
-        extra: Mapping[str, Any] = self._params.get("extra_body") or {}
+    def _add_extra_body(self, extra: Mapping[str, Any]) -> None:
         for name in sorted(extra):
             path = json_path([name], self._paths.extra_body)
             if name in _RESERVED:

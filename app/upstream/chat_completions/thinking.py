@@ -20,6 +20,9 @@ FIELDS = (
     *("thinking_budget", "thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens"),
 )
 """Fields of a body that a request without thinking does not have."""
+_OPTIONS = ("enable_thinking", "thinking_budget", "reasoning_effort")
+ASKED = frozenset((*_OPTIONS, PREFERRED_EFFORT))
+"""The parameters that ask for thinking, or for none."""
 
 
 def write_thinking(
@@ -56,7 +59,7 @@ class _ThinkingWriter:
         self.warnings: list[str] = []
 
     def write(self) -> None:
-        for name in ("enable_thinking", "thinking_budget", "reasoning_effort"):
+        for name in _OPTIONS:
             if name in self._profile.lacks and self._params.get(name) is not None:
                 self._warn_unsent(name, "this model's server has no such parameter")
         if self._profile.lacks:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from app.chat.known_conversation import is_same
 from app.upstream.api import Repair
 from app.upstream.gemini.conversation import SIGNATURE, sign_first_call
 from app.upstream.gemini.schemas import write_openapi
@@ -14,29 +15,26 @@ from app.upstream.gemini.schemas import write_openapi
 Json = dict[str, Any]
 SKIPPED = "skip_thought_signature_validator"
 """A signature that is not checked (ai.google.dev/gemini-api/docs/thought-signatures, FAQ)."""
+_SIGNATURES = (SIGNATURE, "thought_signature")
+"""In both spellings, as clients write them."""
 _BUDGETS = {"MINIMAL": 0, "LOW": 1024, "MEDIUM": 8192, "HIGH": 24_576}
 
 
 def strip_signatures(body: Json) -> Json | None:
     """Return the body with no signature but that which is not checked; None if it has no other."""
-    contents = [{**content, "parts": [_drop_signature(part) for part in content["parts"]]} for content in _list(body)]
-    for content in contents:
-        sign_first_call(content, SKIPPED)
-    return _with_contents(body, contents)
+    return _change_contents(
+        body, lambda content: _sign({**content, "parts": list(map(_drop_signature, content["parts"]))})
+    )
 
 
 def sign_calls(body: Json) -> Json | None:
     """Return the body with a signature on the first call of each content; None if each has one."""
-    contents = [{**content, "parts": [dict(part) for part in content["parts"]]} for content in _list(body)]
-    for content in contents:
-        sign_first_call(content, SKIPPED)
-    return _with_contents(body, contents)
+    return _change_contents(body, _sign)
 
 
 def drop_ids(body: Json) -> Json | None:
     """Return the body with calls and results that have no ids; None if none has one."""
-    contents = [{**content, "parts": [_drop_id(part) for part in content["parts"]]} for content in _list(body)]
-    return _with_contents(body, contents)
+    return _change_contents(body, lambda content: {**content, "parts": list(map(_drop_id, content["parts"]))})
 
 
 def write_old_schemas(body: Json) -> Json | None:
@@ -49,7 +47,7 @@ def write_old_schemas(body: Json) -> Json | None:
     if isinstance(options, dict) and isinstance(schema, dict):
         rest = {name: value for name, value in options.items() if name != "responseJsonSchema"}
         changed["generationConfig"] = {**rest, "responseSchema": write_openapi(schema)}
-    return changed if changed != body else None
+    return None if is_same(changed, body) else changed
 
 
 def write_budget(body: Json) -> Json | None:
@@ -87,20 +85,26 @@ def _change_thinking(body: Json, change: Callable[[Json], Json | None]) -> Json 
     return {**left, "generationConfig": written} if written else left
 
 
-def _list(body: Json) -> list[Json]:
+def _change_contents(body: Json, change: Callable[[Json], Json]) -> Json | None:
+    """Return the body with changed contents; None if nothing differs. A content in another form stays: Google's servers
+    take an object in the place of a list."""
     contents = body.get("contents")
-    listed = contents if isinstance(contents, list) else []
-    return [one for one in listed if isinstance(one, dict) and isinstance(one.get("parts"), list)]
+    if not isinstance(contents, list):
+        return None
+    changed = [change(one) if isinstance(one, dict) and isinstance(one.get("parts"), list) else one for one in contents]
+    return None if is_same(changed, contents) else {**body, "contents": changed}
 
 
-def _with_contents(body: Json, contents: list[Json]) -> Json | None:
-    return {**body, "contents": contents} if contents and contents != body["contents"] else None
+def _sign(content: Json) -> Json:
+    parts = [dict(part) if isinstance(part, dict) else part for part in content["parts"]]
+    sign_first_call({"parts": [part for part in parts if isinstance(part, dict)]}, SKIPPED)
+    return {**content, "parts": parts}
 
 
 def _drop_signature(part: Any) -> Any:
-    if not isinstance(part, dict) or part.get(SIGNATURE) in (None, SKIPPED):
+    if not isinstance(part, dict):
         return part
-    return {name: value for name, value in part.items() if name != SIGNATURE}
+    return {name: value for name, value in part.items() if name not in _SIGNATURES or value in (None, SKIPPED)}
 
 
 def _drop_id(part: Any) -> Any:

@@ -344,6 +344,8 @@ class MessageAssembler:
         self._ended_calls.pop(index, None)
         # clients append blocks, and then find them by their index
         self._has_inferred = self._has_inferred or index != self._block_count - 1 or _lacks_fields(item)
+        if value.get("type") == "content_block_start" and _has_early_input(item):
+            self._has_inferred = True
         match block.type:
             case "text":
                 self._add_text(block, item.get("text"), out, ragged=True)
@@ -691,6 +693,12 @@ class PassingAssembler(MessageAssembler):
 def _has_detail(block: _Block) -> bool:
     """Whether the end of the block leads to an item of `reasoning_details`."""
     return bool(block.signature) if block.type == "thinking" else block.type not in ("text", "tool_use")
+
+
+def _has_early_input(item: Mapping[str, Any]) -> bool:
+    """Whether the start of a call has its input, which Claude Code reads from deltas alone (inflaborg/ccrelay#119).
+    Anthropic sends it so for calls of code that it runs."""
+    return item.get("type") == "tool_use" and bool(item.get("input")) and item.get("caller") is None
 
 
 def _lacks_fields(item: Mapping[str, Any]) -> bool:

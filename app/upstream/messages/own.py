@@ -46,6 +46,8 @@ _VENDOR_FIELDS = frozenset(
     + ("user_profile_id", "workspace_id", "thread")
 )
 """Fields that only Anthropic's servers know."""
+_VENDOR_TOOL_FIELDS = frozenset(("eager_input_streaming", "defer_loading", "allowed_callers", "input_examples"))
+"""Fields of a function that only Anthropic's servers know; others refuse the request (DotHarness/dotcraft#282)."""
 _VENDOR_BLOCKS = frozenset(
     ("server_tool_use", "mcp_tool_use", "compaction", "fallback", "mcp_tool_listing", "tool_addition", "tool_removal")
     + ("search_result", "tool_reference")
@@ -397,7 +399,7 @@ def _write_tools(
     left_out = [] if takes_all else [tool for tool in given if _is_hosted(tool)]
     is_foreign = any(isinstance(tool, dict) and "function" in tool for tool in given)
     if not left_out and not is_foreign and request.tools is source.tools and not isinstance(written, list):
-        return encode_own_tools(given, given, request.known), []
+        return _encode_tools(given, given, request, profile)
     tools = OwnTools(
         lambda place: source.tool_names.get(place),
         lambda tool: not (isinstance(tool, dict) and "function" in tool) and (takes_all or not _is_hosted(tool)),
@@ -406,7 +408,22 @@ def _write_tools(
     chosen = choose_written(request.tools, written)
     warnings = warn_of_unsent(f"the tool {_find_name(tool) or tool.get('type')!r}" for tool in left_out)
     sent = write_own_tools(given, source.tools, chosen, tools)
-    return encode_own_tools(given, sent, request.known), warnings
+    encoded, more = _encode_tools(given, sent, request, profile)
+    return encoded, [*warnings, *more]
+
+
+def _encode_tools(
+    given: Sequence[Any], sent: Sequence[Any], request: ChatRequest, profile: Profile
+) -> tuple[Any, list[str]]:
+    """Return the tools as they are sent, and a warning for each field that is left out of them."""
+    left_out: set[str] = set()
+    for tool in sent if profile.takes != "all" else ():
+        if isinstance(tool, dict) and not _VENDOR_TOOL_FIELDS.isdisjoint(tool):
+            left_out.update(_VENDOR_TOOL_FIELDS.intersection(tool))
+    if not left_out:
+        return encode_own_tools(given, sent, request.known), []
+    plain = [{name: value for name, value in tool.items() if name not in _VENDOR_TOOL_FIELDS} for tool in sent]
+    return plain, warn_of_unsent(f"{name} of tools" for name in sorted(left_out))
 
 
 def _find_name(tool: Any) -> Any:

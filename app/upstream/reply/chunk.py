@@ -83,6 +83,8 @@ class ChunkDelta(Struct, gc=False):
     """It is not the assistant's: a tool that the server ran itself has answered."""
     signed_blocks: list[Any] | None = None
     """Parts of reasoning with a signature or encrypted data, as the server wrote them."""
+    block_text: str | None = None
+    """The text of `thinking_blocks`."""
     opaque_fields: dict[str, Any] | None = None
     """Fields of the message that the server wants back as it sent them."""
     unread: list[str] | None = None

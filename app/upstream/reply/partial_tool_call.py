@@ -350,6 +350,13 @@ class PartialToolCall:
             self._meaning = get_meaning(self.text)
         return self._meaning
 
+    def is_continued_by(self, fragment: ToolCallFragment) -> bool:
+        """Whether a fragment with another id or index belongs to this call nevertheless: its name is empty, and the
+        arguments of this call are not complete (oracle/langchain-oracle#163)."""
+        function = fragment.function
+        is_rest = function is not None and function.name == "" and bool(function.arguments)
+        return is_rest and self.name != "" and not self.complete()
+
     def is_ended_by(self, fragment: ToolCallFragment, known_id: bool) -> bool:
         """Whether a fragment that has this call's id, index or position begins another call nevertheless."""
         name = (fragment.function.name if fragment.function else None) or ""

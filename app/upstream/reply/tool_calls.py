@@ -1,11 +1,12 @@
 """Assemble tool calls from fragments: which call a fragment belongs to, and when a call is announced.
 
 This is rule 6 of `docs/reference/assembly.md`. A fragment belongs to the call with its id, else with its index, else
-at its position in the delta's list, else to the call opened last. The first id counts; a missing or repeated one is
-replaced by a generated one. A call is announced when its name is certainly complete: with its first argument text, when
-another call opens, or at the end. Calls are announced in the order of their indices, so a call whose index leaves a
-gap waits for the one that fills it. Arguments that begin with a quote are held to the end, because an object that was
-encoded twice is decoded. So is a call of a tool that is the server's own, because the server may answer it itself.
+at its position in the delta's list, else to the call opened last; also one with an empty name, if the arguments of that
+call are not complete. The first id counts; a missing or repeated one is replaced by a generated one. A call is
+announced when its name is certainly complete: with its first argument text, when another call opens, or at the end.
+Calls are announced in the order of their indices, so a call whose index leaves a gap waits for the one that fills it.
+Arguments that begin with a quote are held to the end, because an object that was encoded twice is decoded. So is a call
+of a tool that is the server's own, because the server may answer it itself.
 """
 
 from bisect import bisect_left
@@ -97,6 +98,8 @@ class ToolCallAssembler:
     def _find(self, fragment: ToolCallFragment, position: int, count: int, whole: bool) -> PartialToolCall:
         current = None if whole else self._find_current(fragment, position, count)
         if current is None or current.is_ended_by(fragment, fragment.id in self._ids):
+            if not whole and self._last is not None and self._last.is_continued_by(fragment):
+                return self._last
             return self._open(fragment, position)
         return current
 

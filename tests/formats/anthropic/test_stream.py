@@ -42,8 +42,8 @@ def test_a_picture_is_no_block(mode: ReplyMode) -> None:
 
 @each_mode
 def test_blank_arguments_behind_a_call_that_has_ended_are_no_text(mode: ReplyMode) -> None:
-    assert ANTHROPIC.reply_stage is not None
-    stage, encoder = ANTHROPIC.reply_stage(mode), ANTHROPIC.reply_encoder(INFO, mode)
+    stage, encoder = ANTHROPIC.make_stage(INFO, mode), ANTHROPIC.reply_encoder(INFO, mode)
+    assert stage is not None
     given: list[Event] = [ToolCallDelta(0, "{}", "c", "f"), TextDelta("So"), ToolCallDelta(0, "  "), TextDelta("!")]
     body = b"".join([encoder.feed(stage.feed([event])) for event in given])
     written = body.decode()

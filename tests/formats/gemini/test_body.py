@@ -6,7 +6,7 @@ from typing import Any
 from app.chat.messages import Message, Text
 from app.errors import BadRequest, InvalidInput
 from app.formats.body import ParsedRequest, RejectedRequest
-from app.formats.gemini import GEMINI, GEMINI_ARRAY
+from app.formats.gemini import GEMINI, GEMINI_ARRAY, GEMINI_CUT
 from app.formats.gemini.body import GenerateTarget, parse_count_body, parse_generate_body
 from app.formats.request_limits import RequestLimits
 
@@ -41,6 +41,8 @@ def test_the_path_says_how_the_reply_comes() -> None:
         ({}, False, GEMINI),
         ({"stream": True}, True, GEMINI),
         ({"stream": True, "array": True}, True, GEMINI_ARRAY),
+        ({"stream": True, "array": True, "skips_errors": True}, True, GEMINI_ARRAY),
+        ({"stream": True, "skips_errors": True}, True, GEMINI_CUT),
     ):
         found = parse({"contents": [HI]}, **target)
         assert isinstance(found, ParsedRequest)

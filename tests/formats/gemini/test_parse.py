@@ -17,7 +17,7 @@ OTHER = {"google": {"thought_signature": "czI="}}
 
 
 def parse(*contents: Json) -> ParsedContents:
-    return parse_contents(canonicalize(list(contents)), "contents")
+    return parse_contents(contents, canonicalize(list(contents)), "contents")
 
 
 def user(*parts: Json) -> Json:

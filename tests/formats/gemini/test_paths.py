@@ -1,6 +1,6 @@
 """Which requests are answered in Gemini's language."""
 
-from app.formats.gemini.paths import find_key, is_gemini_request, read_page, wants_events
+from app.formats.gemini.paths import find_key, is_gemini_request, read_page, skips_errors, wants_events
 
 from tests.each_case import each_case
 
@@ -47,3 +47,18 @@ def test_only_sse_asks_for_events(query: bytes, events: bool) -> None:
 def test_a_page_is_read_in_both_spellings() -> None:
     assert read_page(b"pageSize=2&page_token=4") == ("2", "4")
     assert read_page(b"") == (None, None)
+
+
+@each_case(
+    ("client", "skips"),
+    [
+        (b"google-genai-sdk/1.30.0 gl-node/v20.20.2", True),
+        (b"google-genai-sdk/2.32.0 gl-node/v20.20.2", False),
+        (b"google-genai-sdk/1.30.0 gl-python/3.11.7", False),
+        (b"google-genai-sdk/10.0.0 gl-node/v20.20.2", False),
+        (b"", False),
+    ],
+)
+def test_the_node_sdk_before_version_2_skips_errors_in_streams(client: bytes, skips: bool) -> None:
+    assert skips_errors({b"x-goog-api-client": client}) is skips
+    assert not skips_errors({})

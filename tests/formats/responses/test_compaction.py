@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from app.chat.events import Event, Failed, Finish, Passed, TextDelta, ToolCallDelta
+from app.chat.events import Finish, Passed, TextDelta
 from app.formats.base import Options, ReplyInfo, ResponsesOptions
 from app.formats.body import NOTHING_STORED, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import RequestLimits
 from app.formats.responses.body import ResponsesRequest
-from app.formats.responses.compaction import COMPACTION, WholeSummary, parse_compact_body
+from app.formats.responses.compaction import COMPACTION, parse_compact_body
 
 LIMITS = RequestLimits(100, 100, 100, 64)
 
@@ -62,28 +62,6 @@ def test_words_that_do_not_fit_are_left_out_with_all_before_them() -> None:
     items = [{"role": "user", "content": text} for text in ("a", "b" * 50, "c")]
     kept = parse({"input": items}, tokens=2).options.responses.kept
     assert kept == ({"content": [{"type": "input_text", "text": "c"}]},)
-
-
-@pytest.mark.parametrize(
-    "events",
-    [
-        [TextDelta("S"), Finish("length")],
-        [Finish("stop")],
-        [TextDelta(" \n"), Finish("stop")],
-        [TextDelta("No.", refusal=True), Finish("stop")],
-        [ToolCallDelta(0, "c", "f", "{}"), Finish("tool_calls")],
-    ],
-)
-def test_only_a_whole_summary_passes(events: list[Event]) -> None:
-    end = WholeSummary().feed(events)[-1]
-    assert type(end) is Failed
-    assert end.fault.transient
-    assert "no summary" in end.fault.message
-
-
-@pytest.mark.parametrize("events", [[TextDelta("S"), Finish("stop")], [Passed("x", "{}"), Finish("stop")], []])
-def test_a_whole_summary_passes_as_it_is(events: list[Event]) -> None:
-    assert WholeSummary().feed(events) is events
 
 
 def info(**options: Any) -> ReplyInfo:

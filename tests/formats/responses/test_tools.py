@@ -55,6 +55,13 @@ def test_the_grammar_of_a_custom_tool_is_described_to_the_model() -> None:
     assert tool.schema["parameters"]["required"] == ["input"]
 
 
+@each_case("members", [{}, {"tools": None}, {"tools": []}])
+def test_a_namespace_without_tools_offers_none(members: Any) -> None:
+    tools = parse_tools([{"type": "namespace", "name": "multi_agent_v1"} | members, FUNCTION])
+    assert names(tools) == ["f"]
+    assert not refused(tools)
+
+
 @each_case(
     ("tool", "path", "message"),
     [

@@ -92,3 +92,13 @@ def test_without_functions_calls_pass_as_they_are() -> None:
     stage = tool_parser_stage("auto", (), "chat-1")
     given: list[Event] = [ToolCallDelta(0, "{}</tool_call>", "c1", "functions.f"), Extra({"a": 1}, 0)]
     assert stage.feed(given) == given
+
+
+@each_case(
+    ("arguments", "is_told"), [('{"a": "x"', True), ('{"a": {"n": 1}', True), ('{"a": "x"}', False), ("[1", False)]
+)
+@each_case("end", [Finish("tool_calls"), Finish("length")])
+def test_arguments_without_their_last_brace_are_told(arguments: str, is_told: bool, end: Finish) -> None:
+    name, found, warned = clean("g", arguments[:4], arguments[4:], end=end)
+    assert (name, found) == ("g", arguments)
+    assert warned == (is_told and end.reason == "tool_calls")

@@ -71,3 +71,17 @@ def test_a_call_ends_reasoning_that_was_not_closed(text: str, size: int) -> None
     parts: list[list[Event]] = [[ReasoningDelta(text[at : at + size])] for at in range(0, len(text), size)]
     reply = run([tool_parser_stage("auto", (function,), "chat-1")], parts)
     assert reply.short() == [("R", "Hm"), ("F", "f", '{"a": "b"}')]
+
+
+def test_a_special_token_that_closes_calls_is_told_without_functions_too() -> None:
+    reply = read(TextDelta, f"Hm.{K3_CALL}", 7)
+    assert reply.short() == [("C", f"Hm.{K3_CALL}")]
+    assert isinstance(reply.end, Finish)
+    assert reply.end.warnings == ("a text ends with a marker that closes tool calls",)
+
+
+def test_a_closer_that_comes_in_pieces_is_told() -> None:
+    stage = tool_parser_stage("hermes", (Tool("f", {"name": "f"}),), "chat-1")
+    reply = run([stage], [[TextDelta(piece)] for piece in "It is [END_TOOL_REQUEST]"])
+    assert isinstance(reply.end, Finish)
+    assert reply.end.warnings == ("a text ends with a marker that closes tool calls",)

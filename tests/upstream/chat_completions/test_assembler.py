@@ -366,3 +366,25 @@ def test_a_field_that_only_the_server_can_read_is_kept_once() -> None:
         ("cot_id", "y"),
     ]
     assert len(kept) == 1
+
+
+def _block(text: str, signature: str | None = None, **fields: object) -> bytes:
+    blocks = [{"type": "thinking", "thinking": text, "signature": signature}]
+    return line({"choices": [{"delta": {"thinking_blocks": blocks, **fields}}]})
+
+
+@each_case(
+    ("pieces", "want"),
+    [
+        ([_block("I "), _block("think."), _block("I think.", "s")], "I think."),
+        ([_block("I ", reasoning_content="I "), _block("I ", "s", reasoning_content="")], "I "),
+        ([_block("I "), _block("", "s"), _block("I "), _block("I ", "t")], "I I "),
+        ([_block("I "), _block("think.", "s")], "I think."),
+        ([_block("I think.", "s")], "I think."),
+        ([_block("I "), _block("I ", "s", reasoning_content="Hm")], "I Hm"),
+    ],
+    ids=["whole", "beside a field", "two blocks", "the rest", "at once", "other text"],
+)
+def test_a_signed_block_that_repeats_its_text_says_nothing_new(pieces: list[bytes], want: str) -> None:
+    found = events(*pieces, line({"choices": [{"delta": {"content": "Yes"}, "finish_reason": "stop"}]}))
+    assert "".join(event.text for event in found if isinstance(event, ReasoningDelta)) == want

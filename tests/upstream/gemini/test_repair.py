@@ -143,3 +143,38 @@ def test_a_refusal_that_no_repair_is_for_is_told() -> None:
     with Running(SETTINGS, server) as gateway:
         answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": "Q"}]})
     assert answer.status == 400 and len(server.requests) == 2
+
+
+def test_a_refusal_that_repeats_its_callers_words_changes_nothing_for_others() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        odd = [name for name in json.loads(request.content) if "thinking" in name]
+        return refuse(f'Unknown name "{odd[0]}": Cannot find field.') if odd else httpx.Response(200, json=REPLY)
+
+    server = ModelServer(answer)
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "Q"}]}],
+        "generationConfig": {"thinkingConfig": {"thinkingBudget": 512}},
+    }
+    path = "/v1beta/models/m:generateContent"
+    with Running(SETTINGS, server) as gateway:
+        assert gateway.post(path, {**body, "thinking is not supported": 1}).status == 400
+        server.requests.clear()
+        assert gateway.post(path, body).status == 200
+    assert json.loads(server.requests[0].content)["generationConfig"] == body["generationConfig"]
+
+
+def test_a_repair_loses_no_content_in_another_form() -> None:
+    odd: list[Json] = [
+        {"role": "user", "parts": {"text": "an object in the place of a list"}},
+        {"role": "user"},
+        {"role": "user", "parts": ["text", 7, None, ["functionCall"]]},
+    ]
+    call = {"functionCall": {"id": "c", "name": "f"}, "thought_signature": "AAAA"}
+    body = {"contents": [*odd, {"role": "model", "parts": [call]}]}
+    for change in (strip_signatures, REPAIRS["missing_signature"].change, REPAIRS["call_ids"].change):
+        assert change({"contents": odd}) is None
+        changed = change(body)
+        assert changed is not None and changed["contents"][:-1] == odd
+    stripped = strip_signatures(body)
+    assert stripped is not None
+    assert stripped["contents"][-1]["parts"] == [{"functionCall": call["functionCall"], "thoughtSignature": SKIPPED}]

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 HI: Json = {"role": "user", "content": "Hi"}
 TEXT: Json = {"type": "text", "text": "So."}
 CALL: Json = {"type": "tool_use", "id": "c1", "name": "look", "input": {}, "future": 1}
-TOOL: Json = {"name": "look", "description": "d", "input_schema": {"type": "object"}, "eager_input_streaming": True}
+TOOL: Json = {"name": "look", "description": "d", "input_schema": {"type": "object"}, "future": True}
 RESULT: Json = {"type": "tool_result", "tool_use_id": "c1", "content": "sunny"}
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
@@ -50,6 +50,18 @@ def test_what_nothing_changed_is_sent_as_it_came(kind: str) -> None:
     body = ask(*turns, tools=[TOOL], system=[{**TEXT, "later": 3}], unheard_of={"a": None}, metadata={"user_id": "u"})
     sent, warnings = send(body, kind)
     assert sent == {**body, "model": "up"} and not warnings
+
+
+@each_case(("kind", "is_vendor"), [("anthropic", True), ("anthropic_compatible", False), ("vllm", False)])
+@each_case("field", ["eager_input_streaming", "defer_loading", "allowed_callers", "input_examples"])
+def test_fields_of_functions_that_only_anthropic_knows_are_sent_to_no_other_server(
+    kind: str, is_vendor: bool, field: str
+) -> None:
+    tool = {**TOOL, field: False if field == "defer_loading" else ["x"]}
+    body = ask(HI, tools=[tool, {**TOOL, "name": "other"}])
+    sent, warnings = send(body, kind)
+    assert sent["tools"] == (body["tools"] if is_vendor else [TOOL, {**TOOL, "name": "other"}])
+    assert [text.partition(" was not sent")[0] for text in warnings] == ([] if is_vendor else [f"{field} of tools"])
 
 
 @each_case(

@@ -218,3 +218,14 @@ def test_renamed_functions_have_the_names_of_the_client_in_the_servers_reply() -
     events = read_events(post(ModelServer(answer), {**ask, "model": "m"}, models=models).body)
     starts = [one["content_block"]["name"] for one in events if one["type"] == "content_block_start"]
     assert starts == [name]
+
+
+@pytest.mark.parametrize("caller", [None, {"type": "code_execution_20250825", "tool_id": "s"}])
+def test_the_input_in_the_start_of_a_call_becomes_deltas_but_for_calls_of_code(caller: Json | None) -> None:
+    use = {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}, **({"caller": caller} if caller else {})}
+    events = [start(), *block(0, use), *stop("tool_use")]
+    found = read_events(ask_compatible(ModelServer(lambda _: streamed(write_stream(events)))).body)
+    parts = [event for event in found if event["type"] in ("content_block_start", "content_block_delta")]
+    blocks = [part.get("content_block") or part["delta"] for part in parts]
+    plain = [{**use, "input": {}}, {"type": "input_json_delta", "partial_json": '{"a": 1}'}]
+    assert blocks == ([use] if caller else plain)

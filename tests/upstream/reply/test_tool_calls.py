@@ -129,6 +129,18 @@ def test_a_call_is_not_continued_the_quick_way_while_another_waits_for_its_name(
     assert not table.add_arguments(piece(0, None, "2"), out)
 
 
+@each_case("second", ["", "g"])
+def test_a_fragment_with_an_empty_name_goes_on_with_the_last_call_until_that_is_complete(second: str) -> None:
+    pieces = [piece(0, "f", "", "c0"), piece(1, "", "{", "c1"), piece(2, "", '"a": ', "c2"), piece(3, "", "1}", "c3")]
+    found = fed(*pieces, piece(4, second, "{}", "c4"))
+    calls = [event for event in found if isinstance(event, ToolCallDelta)]
+    assert "".join(event.arguments for event in calls if event.index == 0) == '{"a": 1}'
+    if second:
+        assert [event.name for event in calls if event.name] == ["f", "g"]
+    else:
+        assert TextDelta("{}") in found
+
+
 def test_another_name_ends_a_call_whose_last_fragment_may_be_all_of_its_arguments() -> None:
     found = fed(piece(0, "f", '{"a":', "c"), piece(0, "f", '{"a":1}'), piece(0, "g", '{"b":2}'))
     calls: dict[int, list[str]] = {}

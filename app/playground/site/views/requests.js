@@ -187,7 +187,8 @@ function Compared({ entry }) {
 /** @param {{lines: string[], changed: boolean[], mark: string, label: string}} props */
 function Lines({ lines, changed, mark, label }) {
   return html`<pre class="lines" tabindex="0" aria-label=${label}>${lines.map((line, at) =>
-    changed[at] ? html`<mark>${mark} ${line}\n</mark>` : html`<span>  ${line}\n</span>`)}</pre>`;
+    // In expressions, because the template leaves out the line ends of its own text.
+    changed[at] ? html`<mark>${`${mark} ${line}\n`}</mark>` : html`<span>${`  ${line}\n`}</span>`)}</pre>`;
 }
 
 /** @param {{bodies: LoggedBody[]}} props */
