@@ -21,6 +21,14 @@ DSML_CLOSERS = tuple(
 )
 """DeepSeek V3.2, V4 and V4.1, whose names have a space; also cut off (vllm-project/vllm#53227)."""
 
+GCML_CLOSERS = tuple(f"</｜GCML｜{name}{end}" for name in ("parameter", "invoke", "tool_calls") for end in (">", ""))
+"""GigaChat 3.5 (sglang/srt/function_call/gigachat35_detector.py)."""
+PLAMO_CLOSERS = tuple(f"<|plamo:end_tool_{name}:plamo|>" for name in ("arguments", "name", "request", "requests"))
+"""PLaMo 3 (vllm/parser/plamo3.py)."""
+INKLING_MESSAGE, INKLING_TEXT, INKLING_THOUGHT = "<|message_model|>", "<|content_text|>", "<|content_thinking|>"
+INKLING_ENDS = ("<|end_message|>", "<|content_model_end_sampling|>")
+"""Inkling (vllm/parser/inkling.py): `<|message_model|><|content_text|>…<|end_message|>`."""
+
 CALL_CLOSERS = (
     *(
         "</tool_call>",
@@ -38,26 +46,36 @@ CALL_CLOSERS = (
     *("<|tool_call_end|>", "<|tool_calls_section_end|>", "<|tool_call_section_end|>", "<|action_end|>"),
     *("<|END_ACTION|>", "<|tool_call:end|>", "<|calls|>", "</dots_function_call>", "</param>"),
     *("</atem:function_calls>", "</atem:invoke>", "</atem:parameter>"),
+    *(f"</ifm|{name}>" for name in ("tool_call", "tool_calls", "arg_value", "arg_key")),
+    *("</iquest_tool_call>", "</rfl:parameter>", "<|tool_arg:end|>"),
     *("</tool_calls:opensource>", "</tool_call:opensource>", "</arg_value:opensource>", "</longcat_arg_value>"),
     *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS for end in (K3_END, "")),
     *DSML_CLOSERS,
+    *GCML_CLOSERS,
+    *PLAMO_CLOSERS,
 )
 """What ends a call, its arguments or a block of calls in any family."""
 TURN_ENDS = (
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|call|>", "</s>", "<|endoftext|>"),
     *("<|end_of_text|>", "<|end_of_msg|>", "<|end_of_turn|>", "<end_of_turn>", "<turn|>", "<eos>", "[e~["),
     *("<｜end▁of▁sentence｜>", "<|user|>", "<|observation|>", "<|EOT|>", "<|eom|>", "<|eot|>", K3_END),
+    *("<|plamo:tag|>", "<|ifm|im_end|>", "<|iquest_end|>", *INKLING_ENDS),
 )
 """What ends the turn of a model."""
-THINK_TAGS = (
+THINK_TAGS: tuple[tuple[str, ...], ...] = (
     *(("<mm:think>", "</mm:think>"), ("<seed:think>", "</seed:think>"), ("<think:opensource>", "</think:opensource>")),
     *(("[THINK]", "[/THINK]"), ("◁think▷", "◁/think▷"), ("<|START_THINKING|>", "<|END_THINKING|>")),
     *(("<|channel>thought\n", "<channel|>"), ("<|thought_start|>", "<|thought_end|>"), ("<|think|>", "<|end|>")),
     *(("<longcat_think>", "</longcat_think>"), ("<|inner_prefix|>", "<|inner_suffix|>")),
     (f"{K3_OPEN}think{K3_END}", f"{K3_CLOSE}think{K3_END}"),
+    ("<ifm|think>", "</ifm|think>"),
+    *((f"<ifm|{name}>", f"</ifm|{name}>", "</ifm|think>") for name in ("think_fast", "think_faster")),
+    ("<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"),
+    *((opening, *INKLING_ENDS) for opening in (INKLING_THOUGHT, INKLING_MESSAGE + INKLING_THOUGHT)),
 )
 """Around the reasoning of MiniMax-M3, Seed-OSS, Hunyuan, Mistral, Kimi-VL, Cohere, Gemma 4, MiniCPM, Solar Open,
-LongCat, Apertus and Kimi K3 (the reasoning parsers of vLLM and SGLang; llama.cpp: common/chat.cpp). No answer begins
+LongCat, Apertus, Kimi K3, K2 Horizon, PLaMo 3 and Inkling (the reasoning parsers of vLLM and SGLang; llama.cpp:
+common/chat.cpp, common/parsers): what opens it, what closes it, and what else models close it with. No answer begins
 so."""
 THOUGHT_CLOSERS = tuple(f"{K3_CLOSE}{name}" for name in ("think", "response"))
 """What ends the reasoning of Kimi K3 and is no part of the answer; it also closes the channel of an answer that it has
@@ -65,9 +83,10 @@ not opened (vllm-project/vllm#53246)."""
 THOUGHT_INTERRUPTS = (
     *(f"{K3_OPEN}response{K3_END}", f"{K3_OPEN}tools{K3_END}"),
     *("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
+    *("<ifm|tool_calls>", "<|plamo:begin_tool_requests:plamo|>"),
 )
 """What begins behind the reasoning of Kimi K3 and K2 if they have not closed it (vllm-project/vllm#53246, #54273,
-#33646)."""
+#33646), of K2 Horizon and of PLaMo 3 (vLLM: k2_horizon_reasoning_parser.py, plamo3.py)."""
 _CALL_OPENINGS = (
     *("<|function_call|>", "<|message_sep|>", "<|tool_call>", "<|python_tag|>", "<|tool_call_start|>"),
     *("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>", "<|tool_call_begin|>"),
@@ -87,10 +106,12 @@ TEXT_ENDS = (
 TEXT_STARTS = (
     *(f"{K3_OPEN}response{K3_END}", f"{K3_OPEN}message{K3_END}", K3_END, "<|START_RESPONSE|>", "<|START_TEXT|>"),
     *("<|begin|>assistant<|content|>", "<|begin|>assistant", "<|content|>"),
+    *(INKLING_MESSAGE + INKLING_TEXT, INKLING_TEXT),
 )
 """What the text of a reply cannot begin with."""
 BEFORE_ARGUMENTS = (
     *("[ARGS]", "<|tool_call_argument_begin|>", "<|message|>", "<|constrain|>json", "<|constrain|>", "<｜tool▁sep｜>"),
+    *("<|plamo:begin_tool_arguments:plamo|>", "<|plamo:constrain|>json", "<|plamo:msg|>"),
     *("```json", "```", "json"),
 )
 """What stands between the name of a function and its arguments."""

@@ -43,6 +43,12 @@ TextTools: TypeAlias = Literal[
     "dots",
     "atem",
     "minicpm5",
+    "solar_open2",
+    "gigachat35",
+    "k2_horizon",
+    "iquest_q1",
+    "plamo3",
+    "inkling",
 ]
 ImageFormat: TypeAlias = Literal["png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "heic", "heif"]
 

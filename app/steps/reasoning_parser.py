@@ -42,9 +42,10 @@ def _special_characters(*tags: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=32)
-def _block_ends(closing: str, interrupt: str) -> re.Pattern[str]:
-    """Return a pattern for what ends a block: the closing tag, or a line break before the interrupt."""
-    return re.compile(re.escape(closing) + (rf"|\n(?={re.escape(interrupt)})" if interrupt else ""))
+def _block_ends(interrupt: str, *closings: str) -> re.Pattern[str]:
+    """Return a pattern for what ends a block: a closing tag, or a line break before the interrupt."""
+    ends = "|".join(map(re.escape, closings))
+    return re.compile(ends + (rf"|\n(?={re.escape(interrupt)})" if interrupt else ""))
 
 
 _COMPARED = 32
@@ -62,7 +63,7 @@ class ReasoningStage:
         tags: tuple[str, str],
         interrupt: str | None = None,
         answer_tags: tuple[str, str] | None = None,
-        other_tags: Sequence[tuple[str, str]] = (),
+        other_tags: Sequence[tuple[str, ...]] = (),
     ) -> None:
         self._mode = mode
         self._open, self._close = tags
@@ -88,8 +89,10 @@ class ReasoningStage:
         """What the field has said and that block has not."""
         self._left_out: list[str] = []
         """Texts of the field that are the beginning of what the block has said."""
-        self._end_tag = self._close
-        """The closing tag of the open block."""
+        self._end_tags: tuple[str, ...] = (self._close,)
+        """The closing tags of the open block."""
+        self._thought_ends: tuple[str, ...] = self._end_tags
+        """Those of reasoning."""
         self._in_answer = False
         """The open block is the answer."""
         self._held = ""
@@ -104,7 +107,7 @@ class ReasoningStage:
         """An unbound function: a bound method would make a reference cycle, which only the collector frees."""
         self._passing = mode == "off"
         self._find_special = _special_characters(*tags, *(answer_tags or ())).search
-        self._find_block_end = self._find_thought_end = _block_ends(self._close, self._interrupt).search
+        self._find_block_end = self._find_thought_end = _block_ends(self._interrupt, self._close).search
 
     def feed(self, events: list[Event]) -> list[Event]:
         if self._passing:
@@ -242,12 +245,12 @@ class ReasoningStage:
             self._state = ReasoningStage._text
         return True
 
-    def _use_tags(self, tags: tuple[str, str]) -> None:
-        self._open, self._close = tags
+    def _use_tags(self, tags: tuple[str, ...]) -> None:
+        self._open, self._close = tags[:2]
         self._other_tags = ()
-        self._end_tag = self._close
+        self._end_tags = self._thought_ends = tags[1:]
         self._find_special = _special_characters(*tags, *(self._answer_tags or ())).search
-        self._find_block_end = self._find_thought_end = _block_ends(self._close, self._interrupt).search
+        self._find_block_end = self._find_thought_end = _block_ends(self._interrupt, *tags[1:]).search
 
     def _field(self, out: list[Event]) -> bool:
         text = self._held.lstrip(_BLANKS)
@@ -352,15 +355,15 @@ class ReasoningStage:
         self._state = ReasoningStage._block
 
     def _begin_answer(self, place: int, end_tag: str) -> None:
-        self._in_answer, self._answer_tags, self._end_tag = True, None, end_tag
-        self._find_block_end = _block_ends(end_tag, "").search
+        self._in_answer, self._answer_tags, self._end_tags = True, None, (end_tag,)
+        self._find_block_end = _block_ends("", end_tag).search
         self._begin(place)
 
     def _end(self, place: int) -> None:
         """End a block; the text after it begins at this place of `_held`."""
         self._kept.clear()
         if self._in_answer:
-            self._in_answer, self._end_tag, self._find_block_end = False, self._close, self._find_thought_end
+            self._in_answer, self._end_tags, self._find_block_end = False, self._thought_ends, self._find_thought_end
         self._at = place
         self._state = ReasoningStage._after
 
@@ -373,7 +376,7 @@ class ReasoningStage:
             self._end(after)
             return True
         self._drop_read()
-        keep = max(partial_tag_length(self._held, (self._end_tag,)), self._held_interrupt())
+        keep = max(partial_tag_length(self._held, self._end_tags), self._held_interrupt())
         passable = len(self._held) - keep
         ready = self._held[:passable].rstrip(_BREAKS)
         self._add_block_text(ready, out)

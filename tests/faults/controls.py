@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from app.chat.template_tokens import TEXT_ENDS
 from app.steps.tool_parsers.families import FAMILIES
 
 from tests.steps.sample_calls import WRITTEN
@@ -51,6 +52,11 @@ def _rename(call: str) -> str:
         ("▁begin｜>f<", "▁begin｜>delete_all<"),
         ("[TOOL_CALLS]f[", "[TOOL_CALLS]delete_all["),
         ("<tool_call>f\n", "<tool_call>delete_all\n"),
+        ("<ifm|tool_call>f\n", "<ifm|tool_call>delete_all\n"),
+        ("<iquest_tool_call>f<", "<iquest_tool_call>delete_all<"),
+        ("_name:plamo|>f<", "_name:plamo|>delete_all<"),
+        ('"name":"f"', '"name":"delete_all"'),
+        (":start|>f\n", ":start|>delete_all\n"),
         ("functions.f", "functions.delete_all"),
         ('"tool_name": "f"', '"tool_name": "delete_all"'),
         ('[{"f": ', '[{"delete_all": '),
@@ -62,8 +68,16 @@ def _rename(call: str) -> str:
     return call
 
 
+def _write_call(family: str) -> str:
+    """Return a call without an end of its turn, which no text keeps at its end."""
+    call = WRITTEN[family](_VALUES)
+    for end in TEXT_ENDS:
+        call = call.removesuffix(end)
+    return call
+
+
 def list_controls() -> Iterator[Control]:
     for family, row in FAMILIES.items():
         for form, write in _FORMS.items():
             marker = (*row.blocks, row.calls[0].opening)[0]
-            yield Control(f"{family}: {form}", write(WRITTEN[family](_VALUES), marker))
+            yield Control(f"{family}: {form}", write(_write_call(family), marker))

@@ -88,6 +88,11 @@ def _renamed(name: str) -> Apply:
             ("▁begin｜>f<", f"▁begin｜>{name}<"),
             ("[TOOL_CALLS]f[", f"[TOOL_CALLS]{name}["),
             ("<tool_call>f\n", f"<tool_call>{name}\n"),
+            ("<ifm|tool_call>f\n", f"<ifm|tool_call>{name}\n"),
+            ("<iquest_tool_call>f<", f"<iquest_tool_call>{name}<"),
+            ("_name:plamo|>f<", f"_name:plamo|>{name}<"),
+            ('"name":"f"', f'"name":"{name}"'),
+            (":start|>f\n", f":start|>{name}\n"),
         ):
             if before in text:
                 return text.replace(before, after, 1)

@@ -159,6 +159,38 @@ FORMS: dict[str, Form] = {
         '<function name="f"><param name="a">1</param></function>',
         "</param>",
     ),
+    "gigachat35": Form(
+        "<｜GCML｜tool_calls>",
+        '<｜GCML｜tool_calls><｜GCML｜invoke name="f"><｜GCML｜parameter name="s" string="true">',
+        '<｜GCML｜invoke name="f"><｜GCML｜parameter name="a" string="false">1</｜GCML｜parameter></｜GCML｜invoke>',
+        "</｜GCML｜parameter>",
+    ),
+    "k2_horizon": Form(
+        "<ifm|tool_call>",
+        "<ifm|tool_call>f<ifm|arg_key>s</ifm|arg_key><ifm|arg_value>",
+        "<ifm|tool_call>f<ifm|arg_key>a</ifm|arg_key><ifm|arg_type>integer</ifm|arg_type><ifm|arg_value>1"
+        "</ifm|arg_value></ifm|tool_call>",
+        "</ifm|arg_value>",
+    ),
+    "iquest_q1": Form(
+        "<iquest_tool_call>",
+        "<iquest_tool_call>f<arg_key>s</arg_key><arg_value>",
+        "<iquest_tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></iquest_tool_call>",
+        "</arg_value>",
+    ),
+    "plamo3": _json_form(
+        "<|plamo:begin_tool_name:plamo|>",
+        "<|plamo:end_tool_arguments:plamo|>",
+        'f<|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|>{"a":',
+        "1}",
+    ),
+    "inkling": _json_form("<|content_invoke_tool_json|>", "<|end_message|>", '{"name":"f","args":{"a":'),
+    "solar_open2": Form(
+        "<|tool_call:start|>",
+        "<|tool_call:start|>f\n<|tool_arg:start|>s<|tool_arg:value|>",
+        "<|tool_call:start|>f\n<|tool_arg:start|>a<|tool_arg:value|>1<|tool_arg:end|>\n<|tool_call:end|>",
+        "<|tool_arg:end|>",
+    ),
     **{f"think-{mode}": Form("<think>", "<think>x\n", "<think>x</think>", "</think>") for mode in MODES},
     "stop": Form("<|end|", "aaaaaaaa", "\n\n\n\nObs", "}}}}}}}}"),
 }

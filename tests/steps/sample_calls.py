@@ -25,9 +25,7 @@ def _tags(template: str, values: Json) -> str:
 
 
 def _dsml(values: Json) -> str:
-    kinds = {name: "true" if isinstance(value, str) else "false" for name, value in values.items()}
-    template = '<｜DSML｜parameter name="NAME" string="KIND">VALUE</｜DSML｜parameter>'
-    inner = "".join(_tags(template.replace("KIND", kinds[name]), {name: values[name]}) for name in values)
+    inner = _typed('<｜DSML｜parameter name="NAME" string="KIND">VALUE</｜DSML｜parameter>', values)
     invoke = f'<｜DSML｜invoke name="f">{inner}</｜DSML｜invoke>'
     return f"<｜DSML｜function_calls>{invoke}</｜DSML｜function_calls>"
 
@@ -128,6 +126,56 @@ def _hunyuan(values: Json) -> str:
     return f"<tool_calls:opensource>\n{call}\n</tool_calls:opensource>"
 
 
+def _typed(template: str, values: Json) -> str:
+    """One element for each value; in the template stands `KIND`, too, whether it is text."""
+    kinds = {name: "true" if isinstance(value, str) else "false" for name, value in values.items()}
+    return "".join(_tags(template.replace("KIND", kinds[name]), {name: values[name]}) for name in values)
+
+
+def _gcml(values: Json) -> str:
+    inner = _typed('<｜GCML｜parameter name="NAME" string="KIND">VALUE</｜GCML｜parameter>\n', values)
+    return f'<｜GCML｜tool_calls>\n<｜GCML｜invoke name="f">\n{inner}</｜GCML｜invoke>\n</｜GCML｜tool_calls>'
+
+
+def _horizon(values: Json) -> str:
+    """K2 Horizon: a type between key and value is optional."""
+    key, kind, value = (f"<ifm|arg_{tag}>{{}}</ifm|arg_{tag}>\n".format for tag in ("key", "type", "value"))
+    template = key("NAME") + kind("KIND") + value("VALUE")
+    kinds = {name: "string" if isinstance(value, str) else "integer" for name, value in values.items()}
+    inner = "".join(_tags(template.replace("KIND", kinds[name]), {name: values[name]}) for name in values)
+    return f"<ifm|tool_calls>\n<ifm|tool_call>f\n{inner}</ifm|tool_call>\n</ifm|tool_calls>"
+
+
+def _iquest(values: Json) -> str:
+    inner = _tags("<arg_key>NAME</arg_key><arg_value>VALUE</arg_value>", values)
+    return f"<iquest_tool_call>f{inner}</iquest_tool_call>"
+
+
+def _plamo_tag(name: str, text: str) -> str:
+    return f"<|plamo:begin_tool_{name}:plamo|>{text}<|plamo:end_tool_{name}:plamo|>"
+
+
+def _plamo(values: Json) -> str:
+    arguments = _plamo_tag("arguments", f"<|plamo:constrain|>json<|plamo:msg|>{_json(values)}")
+    return _plamo_tag("requests", _plamo_tag("request", _plamo_tag("name", "f") + arguments))
+
+
+def _inkling(values: Json) -> str:
+    call = f'{{"name":"f","args":{_json(values)}}}'
+    return f"<|message_model|>f<|content_invoke_tool_json|>{call}<|end_message|>"
+
+
+def _solar_open2(values: Json) -> str:
+    inner = _tags("<|tool_arg:start|>NAME<|tool_arg:value|>VALUE<|tool_arg:end|>\n", values)
+    return f"<|tool_call:start|>f\n{inner}<|tool_call:end|>"
+
+
+def write_beam(values: Json) -> str:
+    """Beam writes its calls in harmony's messages, and the parameters in tags."""
+    inner = _tags('<rfl:parameter name="NAME">\nVALUE\n</rfl:parameter>', values)
+    return f"<|start|>assistant to=f<|channel|>analysis <|constrain|>xml<|message|>{inner}<|call|>"
+
+
 def _minicpm(values: Json) -> str:
     parameters = _tags('<param name="NAME">VALUE</param>', values)
     return f'<function name="f">{parameters}</function>'
@@ -148,6 +196,12 @@ WRITTEN: dict[str, Callable[[Json], str]] = {
     "dots": lambda values: _invoke("<dots_function_call>\n", "\n</dots_function_call>", values),
     "atem": lambda values: _invoke("<atem:function_calls>\n", "\n</atem:function_calls>", values, "atem:"),
     "minicpm5": _minicpm,
+    "gigachat35": _gcml,
+    "k2_horizon": _horizon,
+    "iquest_q1": _iquest,
+    "plamo3": _plamo,
+    "inkling": _inkling,
+    "solar_open2": _solar_open2,
     "nous": lambda values: f"<tool_call>\n{_object('arguments', values)}\n</tool_call>",
     "qwen": lambda values: f"✿FUNCTION✿: f\n✿ARGS✿: {_json(values)}\n",
     "hermes": lambda values: f"<tool_call>{_object('arguments', values)}</tool_call>",

@@ -120,9 +120,8 @@ def test_a_field_that_says_what_the_block_before_it_says_is_left_out(
 
 
 @each_case("seed", [None, 0, 1, 2])
-@each_case("tags", THINK_TAGS, ids=lambda tags: tags[0])
-def test_tags_of_other_models_count_at_the_start(tags: tuple[str, str], seed: int | None) -> None:
-    opening, closing = tags
+@each_case(("opening", "closing"), [(opening, closing) for opening, *closings in THINK_TAGS for closing in closings])
+def test_tags_of_other_models_count_at_the_start(opening: str, closing: str, seed: int | None) -> None:
     stage = ReasoningStage("leading", ("<think>", "</think>"), other_tags=THINK_TAGS)
     told = run([stage], texts(f"\n{opening}Hmm < [x{closing}\nHi {opening}a{closing}", seed)).short()
     assert told == [("R", "Hmm < [x"), ("C", f"Hi {opening}a{closing}")]

@@ -17,8 +17,9 @@ AUTO = "auto"
 """All families are read, with `ParseState.strict`."""
 FAMILIES: Mapping[str, Grammar] = {name: Reader([family]) for name, family in ROWS.items()}
 _ALL = Reader(tuple(ROWS.values()))
-_ALWAYS = frozenset({"harmony"})
-"""Families whose content is parsed even without tools, because it has more than calls: harmony's channels."""
+_ALWAYS = frozenset({"harmony", "inkling"})
+"""Families whose content is parsed even without tools, because it has more than calls: harmony's channels, Inkling's
+messages."""
 
 
 def tool_parser_stage(

@@ -5,10 +5,22 @@ vLLM's parsers are in vllm/tool_parsers, SGLang's in sglang/srt/function_call.
 
 from collections.abc import Mapping
 
-from app.chat.template_tokens import DSML_BARS, K3_CLOSE, K3_END, K3_OPEN, M3_NAMESPACE
+from msgspec.structs import replace
+
+from app.chat.template_tokens import (
+    DSML_BARS,
+    GCML_CLOSERS,
+    INKLING_ENDS,
+    K3_CLOSE,
+    K3_END,
+    K3_OPEN,
+    M3_NAMESPACE,
+    PLAMO_CLOSERS,
+)
 from app.steps.tool_parsers import harmony
 from app.steps.tool_parsers.family import Family
 from app.steps.tool_parsers.gemma import GemmaCall, read_bare_call
+from app.steps.tool_parsers.inkling import BLOCKS
 from app.steps.tool_parsers.json_calls import KeyedCalls, NamedCall, ObjectCalls
 from app.steps.tool_parsers.minimax_m3 import NamespacedCall
 from app.steps.tool_parsers.pythonic import PythonCalls
@@ -17,10 +29,12 @@ from app.steps.tool_parsers.xml_calls import XmlSyntax
 OBJECTS = ObjectCalls()
 QWEN = XmlSyntax("<function=", "</function>", "<parameter=", "</parameter>")
 INVOKE = XmlSyntax('<invoke name="', "</invoke>", '<parameter name="', "</parameter>")
+MINIMAX = replace(INVOKE, break_pairs=True)
 
 
 def _pairs(call_end: str, prefix: str = "", suffix: str = "") -> XmlSyntax:
-    """A name in plain text, and a key and a value for each parameter. Hunyuan 3 has `<tool_sep>` behind the name."""
+    """A name in plain text, and a key and a value for each parameter. Hunyuan 3 has `<tool_sep>` behind the name, K2
+    Horizon a type between key and value."""
     return XmlSyntax(
         "",
         call_end,
@@ -30,6 +44,7 @@ def _pairs(call_end: str, prefix: str = "", suffix: str = "") -> XmlSyntax:
         stop=f"</{prefix}arg_key{suffix}>",
         breaks=False,
         name_end=f"<tool_sep{suffix}>",
+        type_opening=f"<{prefix}arg_type{suffix}>",
     )
 
 
@@ -61,6 +76,14 @@ def _dsml(bars: str, space: str) -> XmlSyntax:
     )
 
 
+GCML = XmlSyntax(
+    '<｜GCML｜invoke name="',
+    "</｜GCML｜invoke>",
+    '<｜GCML｜parameter name="',
+    "</｜GCML｜parameter>",
+    breaks=False,
+    other_ends=("</｜GCML｜parameter",),
+)
 _TOOL_CALL, _TOOL_CALL_END = ("<tool_call>",), ("</tool_call>",)
 _DSML_BLOCKS = ("function_calls>", "tool_calls>", " calls>")
 _DEEPSEEK = Family(
@@ -101,6 +124,7 @@ FAMILIES: Mapping[str, Family] = {
         ),
         tuple(f"</{bars}DSML{bars}{name}" for bars in DSML_BARS for name in (*_DSML_BLOCKS, "invoke>", " invoke>")),
         guesses=(),
+        plain=tuple(f"</{DSML_BARS[0]}DSML{DSML_BARS[0]}{name}" for name in _DSML_BLOCKS[:2]),
     ),
     "llama_json": Family(
         "llama_json", ("<|python_tag|>",), (OBJECTS,), fillers=("<|python_tag|>",), guesses=("object",)
@@ -129,9 +153,9 @@ FAMILIES: Mapping[str, Family] = {
         (K3,),
         (f"{K3_CLOSE}tools{K3_END}", f"{K3_CLOSE}message{K3_END}", f"{K3_CLOSE}call", f"{K3_CLOSE}tools"),
     ),
-    "minimax_m2": Family("minimax_m2", ("<minimax:tool_call>",), (INVOKE, QWEN, OBJECTS), ("</minimax:tool_call>",)),
+    "minimax_m2": Family("minimax_m2", ("<minimax:tool_call>",), (MINIMAX, QWEN, OBJECTS), ("</minimax:tool_call>",)),
     "minimax_m3": Family(
-        "minimax_m3", (f"{M3_NAMESPACE}<tool_call>",), (NamespacedCall(), INVOKE), (f"{M3_NAMESPACE}</tool_call>",)
+        "minimax_m3", (f"{M3_NAMESPACE}<tool_call>",), (NamespacedCall(), MINIMAX), (f"{M3_NAMESPACE}</tool_call>",)
     ),
     # sglang: step3_detector.py
     "step3": Family(
@@ -180,6 +204,8 @@ FAMILIES: Mapping[str, Family] = {
     "cohere": Family("cohere", ("<|START_ACTION|>",), (OBJECTS,), ("<|END_ACTION|>",), guesses=("object",)),
     # vLLM: gigachat3_tool_parser.py
     "gigachat": Family("gigachat", ("<|function_call|>", "function call<|role_sep|>"), (OBJECTS,), guesses=()),
+    # sglang: gigachat35_detector.py
+    "gigachat35": Family("gigachat35", ("<｜GCML｜tool_calls>",), (GCML,), GCML_CLOSERS[2:], guesses=()),
     # vLLM: apertus_tool_parser.py
     "apertus": Family("apertus", ("<|tools_prefix|>",), (KeyedCalls(),), ("<|tools_suffix|>",), guesses=()),
     # vLLM: phi4mini_tool_parser.py
@@ -206,18 +232,67 @@ FAMILIES: Mapping[str, Family] = {
         ("<|calls|>", "<|tool_call:end|>"),
         guesses=(),
     ),
+    # a pull request of vLLM: solar_open2_tool_parser.py
+    "solar_open2": Family(
+        "solar_open2",
+        ("<|tool_call:start|>",),
+        (
+            XmlSyntax(
+                "",
+                "<|tool_call:end|>",
+                "<|tool_arg:start|>",
+                "<|tool_arg:end|>",
+                parameter_head_end="<|tool_arg:value|>",
+                stop="<",
+                breaks=False,
+            ),
+        ),
+        ("<|tool_call:end|>",),
+    ),
     # sglang: dots_detector.py
     "dots": Family("dots", ("<dots_function_call>",), (INVOKE, OBJECTS), ("</dots_function_call>",), guesses=()),
     # vLLM: muse_glimmer_tool_parser.py
     "atem": Family(
         "atem",
         (harmony.ATEM_BLOCK,),
-        (XmlSyntax('<atem:invoke name="', "</atem:invoke>", '<atem:parameter name="', "</atem:parameter>"),),
+        (
+            XmlSyntax(
+                '<atem:invoke name="',
+                "</atem:invoke>",
+                '<atem:parameter name="',
+                "</atem:parameter>",
+                break_pairs=True,
+            ),
+        ),
         ("</atem:function_calls>", "</atem:invoke>"),
         guesses=(),
     ),
+    # vLLM: k2_horizon_tool_parser.py; sglang: k2_v3_detector.py
+    "k2_horizon": Family(
+        "k2_horizon",
+        ("<ifm|tool_calls>", "<ifm|tool_call>"),
+        (OBJECTS, _pairs("</ifm|tool_call>", prefix="ifm|")),
+        ("</ifm|tool_call>", "</ifm|tool_calls>"),
+        guesses=("name", "object"),
+    ),
+    # sglang: iquest_q1_detector.py
+    "iquest_q1": Family(
+        "iquest_q1", ("<iquest_tool_call>",), (OBJECTS, _pairs("</iquest_tool_call>")), ("</iquest_tool_call>",)
+    ),
+    # vLLM: parser/plamo3.py
+    "plamo3": Family(
+        "plamo3",
+        ("<|plamo:begin_tool_requests:plamo|>", "<|plamo:begin_tool_request:plamo|>"),
+        (NamedCall("<|plamo:begin_tool_name:plamo|>", ("<|plamo:end_tool_name:plamo|>",), ends=(PLAMO_CLOSERS[0],)),),
+        PLAMO_CLOSERS,
+    ),
+    # vLLM: parser/inkling.py; sglang: inkling_detector.py; llama.cpp: common/parsers/inkling.cpp
+    "inkling": Family("inkling", (), BLOCKS, INKLING_ENDS, dropped=INKLING_ENDS),
     # vLLM: minicpm5_tool_parser.py
     "minicpm5": Family(
-        "minicpm5", (), (XmlSyntax('<function name="', "</function>", '<param name="', "</param>"),), guesses=()
+        "minicpm5",
+        (),
+        (XmlSyntax('<function name="', "</function>", '<param name="', "</param>", break_pairs=True),),
+        guesses=(),
     ),
 }

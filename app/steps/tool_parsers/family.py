@@ -14,6 +14,8 @@ from msgspec import Struct
 from app.chat.template_tokens import CALL_CLOSERS, TURN_ENDS
 from app.steps.tool_parsers.calls import NotACall, OpenCall
 from app.steps.tool_parsers.cursor import BoolSteps, Steps, compile_tags
+from app.steps.tool_parsers.inkling import CALL as INKLING_CALL
+from app.steps.tool_parsers.inkling import InklingBlock
 from app.steps.tool_parsers.json_calls import NamedCall, ObjectCalls, read_json_call
 from app.steps.tool_parsers.names import find_offered
 from app.steps.tool_parsers.parser import ParseState
@@ -49,6 +51,8 @@ class Family(Struct, frozen=True):
     """What else is read at the start of a reply."""
     dropped: tuple[str, ...] = ()
     """Markers that are no part of the text."""
+    plain: tuple[str, ...] = ()
+    """Closing markers in which an opening stands that has lost its bracket: alone, they are text."""
 
 
 class _Way(Struct, frozen=True):
@@ -69,10 +73,11 @@ class Reader:
                     self._ways.setdefault(marker, []).append(_Way(family, syntax))
         self._blocks = frozenset(marker for family in families for marker in family.blocks)
         self._dropped = tuple(marker for family in families for marker in family.dropped)
-        self._markers = tuple(sorted({*self._ways, *self._dropped}, key=len, reverse=True))
+        self._plain = frozenset(marker for family in families for marker in family.plain)
+        self._markers = tuple(sorted({*self._ways, *self._dropped, *self._plain}, key=len, reverse=True))
         self._families = tuple(families)
         closers = (closer for family in families for closer in family.closers)
-        self._starts = frozenset(marker[0] for marker in ("<", *self._markers, *closers))
+        self._starts = frozenset(marker[0] for marker in ("<", "[", *self._markers, *closers))
 
     def __call__(self, r: ParseState) -> Steps:
         """Read a reply. Does not return."""
@@ -88,7 +93,7 @@ class Reader:
             r.pending_closers = ()
             if marker in self._ways:
                 yield from r.attempt(self.read_block(r, marker))
-            elif r.strict:
+            elif r.strict or marker in self._plain:
                 r.emit_text(marker)
 
     def _guess(self, r: ParseState) -> Steps:
@@ -222,6 +227,8 @@ def _separators(syntax: Syntax) -> tuple[str, ...]:
     """Return what stands behind a name as this syntax writes it, if no tag is before the name."""
     if isinstance(syntax, NamedCall):
         return (*syntax.separators, *([syntax.id_separator] if syntax.id_separator else []))
+    if isinstance(syntax, InklingBlock):
+        return (INKLING_CALL,)
     return (syntax.parameter,) if isinstance(syntax, XmlSyntax) and not syntax.call else ()
 
 

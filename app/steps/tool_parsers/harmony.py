@@ -4,7 +4,8 @@
 
 Muse Glimmer has recipients and no channels: `<|start|>assistant to=self<|message|>…<|eom|>` is reasoning, and behind
 `to=get_weather<|message|>` comes a block of calls, which says the function again (ggml-org/llama.cpp#26879). A server
-that has eaten the start of the first header leaves ` to=get_weather<|message|>` (ggml-org/llama.cpp#29240).
+that has eaten the start of the first header leaves ` to=get_weather<|message|>` (ggml-org/llama.cpp#29240). Beam writes
+the parameters of a call in tags (sglang/srt/parser/beam.py): `to=f<|channel|>analysis <|constrain|>xml<|message|>`.
 
 Servers that leave out special tokens also leave out the channels': `analysisWe need …assistantfinalFour`, and
 `commentary to=functions.f json{…}`. Only at the start of a reply that is certain enough.
@@ -19,6 +20,7 @@ from app.steps.tool_parsers.calls import NotACall, TruncatedCall
 from app.steps.tool_parsers.cursor import BoolSteps, Steps
 from app.steps.tool_parsers.json_calls import read_arguments, skip_before_arguments
 from app.steps.tool_parsers.parser import ParseState
+from app.steps.tool_parsers.xml_calls import XmlSyntax, read_parameters
 
 START, CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 ENDS = ("<|end|>", "<|call|>", "<|return|>", "<|eom|>", "<|eot|>")
@@ -26,10 +28,13 @@ ATEM_BLOCK = "<atem:function_calls>"
 """Opens Muse Glimmer's calls."""
 _TO = re.compile(r"\bto=(?!(?:assistant|user|self)\b)(?:functions\.)?([\w.\-]+)")
 """gpt-oss also writes `to=assistant` for what is no call (github.com/ggml-org/llama.cpp/issues/27720)."""
+_XML = "<|constrain|>xml"
+_BEAM = XmlSyntax("", ENDS[0], '<rfl:parameter name="', "</rfl:parameter>")
 _TO_SELF = re.compile(r"\bto=self\b")
+_BARE_CALL = "to=functions."
 _BARE_CALLS = tuple(
-    f"{role}{channel} to=functions." for role in ("", "assistant") for channel in ("commentary", "analysis", "")
-) + ("to=functions.",)
+    f"{role}{channel} {_BARE_CALL}" for role in ("", "assistant") for channel in ("commentary", "analysis")
+)
 _BARE_RECIPIENT = "to="
 _ROLE = "assistant"
 _BARE_THOUGHT = "analysis"
@@ -48,7 +53,7 @@ class HarmonyMessage(Struct, frozen=True):
         header, _ = yield from r.read_head(_MESSAGE, limit=300)
         recipient = _TO.search(header)
         if recipient is not None and r.tools:
-            yield from _call(r, recipient.group(1))
+            yield from _call(r, recipient.group(1), has_xml=_XML in header)
             return
         channel = re.sub(r"^.*<\|channel\|>", "", header, flags=re.DOTALL).strip()
         is_thought = channel.startswith("analysis") or _TO_SELF.search(header) is not None
@@ -63,8 +68,14 @@ class HarmonyMessage(Struct, frozen=True):
             r.pos += len(tag)
 
 
-def _call(r: ParseState, name: str) -> Steps:
+def _call(r: ParseState, name: str, *, has_xml: bool = False) -> Steps:
+    if has_xml:
+        yield from _read_xml(r, name)
+        return
     yield from r.skip_blanks()
+    if (yield from r.is_at(_BEAM.parameter)):
+        yield from _read_xml(r, name)
+        return
     if (yield from r.is_at(ATEM_BLOCK)):
         r.commit()
         return
@@ -78,12 +89,27 @@ def _call(r: ParseState, name: str) -> Steps:
     yield from r.accept_tag(*ENDS)
 
 
+def _read_xml(r: ParseState, name: str) -> Steps:
+    call = r.open_call(name)
+    try:
+        yield from read_parameters(r, call, _BEAM, ENDS)
+    except TruncatedCall:
+        if r.cut or call.certain or r.text[r.pos :].strip():
+            raise
+        call.put("{}")
+    r.complete_call(call)
+    yield from r.accept_tag(*ENDS)
+
+
 def read_bare_channels(r: ParseState) -> Steps:
     """Read the start of a reply whose server has left out the tokens of its channels."""
     yield from r.skip_blanks()
     if (yield from r.is_at(_ROLE + CHANNEL)):
         r.pos += len(_ROLE)
         r.commit()
+    elif (yield from r.is_at(f"{_ROLE} {_BARE_RECIPIENT}")):
+        r.pos += len(f"{_ROLE} ")
+        yield from _read_bare_recipient(r)
     elif not r.strict and (yield from _is_bare_thought(r)):
         yield from _read_bare_thought(r)
     elif (yield from r.is_at(_BARE_RECIPIENT)):
@@ -96,16 +122,19 @@ def read_bare_channels(r: ParseState) -> Steps:
 
 def _read_bare_recipient(r: ParseState) -> Steps:
     """Read a header that has lost its start."""
-    if r.tools and (yield from r.is_at(_BARE_CALLS[-1])):
-        yield from _read_bare_call(r)
-        return
+    start = r.position
     r.pos += len(_BARE_RECIPIENT)
     name = yield from _read_name(r)
-    if not (yield from r.accept(_MESSAGE)):
-        raise NotACall
-    if name not in ("self", "user") and not (yield from r.is_at(ATEM_BLOCK)):
-        raise NotACall
-    r.rewind(r.position - len(f"{_BARE_RECIPIENT}{name}{_MESSAGE}"))
+    if (yield from r.accept(_MESSAGE)):
+        if name not in ("self", "user") and not (yield from r.is_at(ATEM_BLOCK)):
+            raise NotACall
+    elif not (yield from r.is_at(CHANNEL)):
+        r.rewind(start)
+        if not r.tools or not (yield from r.accept(_BARE_CALL)):
+            raise NotACall
+        yield from _read_bare_arguments(r)
+        return
+    r.rewind(start)
     yield from HarmonyMessage().read(r, ())
 
 

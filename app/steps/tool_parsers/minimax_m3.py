@@ -24,6 +24,9 @@ _TAG = re.compile(rf"{re.escape(M3_NAMESPACE)}\s*<(/?)([^<>\s]+)>")
 _MAX_NESTING = 100
 
 
+_EMPTY = {"array": "[]", "object": "{}"}
+
+
 class NamespacedCall(Struct, frozen=True):
     opening: str = f'{M3_NAMESPACE}<invoke name="'
 
@@ -102,4 +105,8 @@ def _child(schema: Any, name: str) -> Any:
 
 
 def _to_value(text: str, schema: Any) -> Any:
-    return loads(to_typed_json(text.removeprefix("\n").removesuffix("\n"), find_types(schema)))
+    types = find_types(schema)
+    if text.startswith("\n"):
+        text = text[1:].removesuffix("\n")
+    empty = _EMPTY.get(next(iter(types))) if not text.strip() and len(types) == 1 else None
+    return loads(empty or to_typed_json(text, types))

@@ -47,13 +47,15 @@ class ParseState(Cursor):
         self.found_family = ""
         """The family of the last call."""
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
+        self._end_starts = "<[" if tools else "<"
+        """The first characters of tokens with which a text may end; those that close calls only if there may be any."""
         self.idle = False
         """Whether the grammar is in prose and nothing is buffered."""
         self.exhausted = False
         """Whether too much was read again, so that the rest of the text is prose."""
         self.marker_starts: frozenset[str] = frozenset()
         """The first characters of the markers that end this prose, and of tokens that may end a text."""
-        self.all_starts: frozenset[str] = frozenset("<")
+        self.all_starts: frozenset[str] = frozenset(self._end_starts)
         """The first characters of all markers that this reply has."""
         self.holds_blanks = False
         """Whether white space before a marker is part of it, so that it is held at the end of a text."""
@@ -196,7 +198,8 @@ class ParseState(Cursor):
         if self.exhausted:
             self.warn(_TOO_MUCH_REREAD)
             markers, blanks = (), False
-        self.marker_starts, self.holds_blanks = frozenset(("<", *(marker[0] for marker in markers))), blanks
+        self.marker_starts = frozenset((*self._end_starts, *(marker[0] for marker in markers)))
+        self.holds_blanks = blanks
         find = compile_tags(markers).search
         held: list[str] = []
         """White space at the end of the text so far, which may belong to a marker."""

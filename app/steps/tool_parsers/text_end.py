@@ -17,7 +17,7 @@ _ends_with_special = re.compile(r"(?:<\|[^<>|\s]{1,40}\|>|｜[^<>\n]{0,40}>)\s*\
 """Such a closer ends no prose, even of a reply that may have no calls (sgl-project/sglang#39583)."""
 _PARTS = frozenset(token[:size] for token in (*TEXT_ENDS, *CALL_CLOSERS) for size in range(1, len(token)))
 _MOST_OPENINGS = 3
-"""So many `<` has a token at most."""
+"""So many `<` and `[` has a token at most, with which it or a part of it begins."""
 LONGEST_END = 60
 """A closing marker and some white space are shorter."""
 LEFT_OUT = "a token of the model's chat template at the end of a text is left out"
@@ -125,7 +125,7 @@ def _find_part(text: str) -> int:
     """Return how many characters at the end may be the beginning of a token."""
     place, longest = len(text), 0
     for _ in range(_MOST_OPENINGS):
-        place = text.rfind("<", 0, place)
+        place = max(text.rfind("<", 0, place), text.rfind("[", 0, place))
         if place < 0:
             break
         if text[place:] in _PARTS:

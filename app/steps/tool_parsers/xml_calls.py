@@ -96,10 +96,15 @@ class XmlSyntax(Struct, frozen=True):
     """Ends a name inside its head."""
     breaks: bool = True
     """A line break after the opening and before the closing tag is not part of the value."""
+    break_pairs: bool = False
+    """The template writes no such breaks, so one before the closing tag is part of a text if none is after the
+    opening."""
     other_ends: tuple[str, ...] = ()
     """Spellings of `parameter_end` that models write instead."""
     name_end: str = ""
     """What may stand between a name without `call` and the first parameter."""
+    type_opening: str = ""
+    """What opens the type of a value, which a model may write behind the name of the parameter."""
     object_opening: str = ""
     """What opens arguments that are one object instead of parameters; an object may stand there without it, too."""
 
@@ -117,6 +122,8 @@ class XmlSyntax(Struct, frozen=True):
         if self.call:
             r.pos += len(self.call)
             head, _ = yield from r.read_head(self.head_end, limit=_LIMIT)
+            if head.endswith("|"):  # of a token behind the name: `f<|channel|>commentary">`
+                yield from r.read_head(self.head_end, limit=_LIMIT)
         else:
             head, tag = yield from r.read_head(self.parameter, self.call_end, "{", limit=_LIMIT)
             r.pos -= len(tag)
@@ -126,12 +133,12 @@ class XmlSyntax(Struct, frozen=True):
         r.complete_call(call)
 
     def name(self, head: str) -> str:
-        """Return the name in the text between `call` (or `parameter`) and the end of the head.
+        """Return the name in the text between `call` (or `parameter`) and the end of the head. A special token ends it.
 
         Raises:
             NotACall: there is no name.
         """
-        name = head.split(self.stop)[0].strip()
+        name = head.split(self.stop)[0].split("<|")[0].strip()
         if not name or "<" in name or "\n" in name:
             raise NotACall
         return name
@@ -186,6 +193,9 @@ _TYPE = re.compile(r'\b(?:string="(true|false)|type="(\w+))"?')
 """DeepSeek's and Kimi K3's note whether a parameter is text."""
 
 
+_WORD = re.compile(r"\w+")
+
+
 def _find_type(head: str) -> str:
     """Return `true` if the head of a parameter says that it is text, `false` if it says that it is not, else ""."""
     found = _TYPE.search(head)
@@ -194,22 +204,33 @@ def _find_type(head: str) -> str:
     return found.group(1) or ("true" if found.group(2) == "string" else "false")
 
 
+def _choose_types(r: ParseState, call: OpenCall, name: str, head: str, type_opening: str) -> frozenset[str]:
+    """Return the types of the parameter: those of its schema, and of these the one that the model has written."""
+    types = types_of(r.tools.get(call.name), name)
+    _, _, after = head.partition(type_opening) if type_opening else ("", "", "")
+    written = _WORD.match(after)
+    if written is None:
+        return types
+    one = "string" if written.group() == "any" else written.group()
+    return frozenset((one,)) if one in types or (not types and one in _PYTHON_TYPES) else types
+
+
 def _parameter(r: ParseState, call: OpenCall, syntax: XmlSyntax, ends: tuple[str, ...], separator: str) -> Steps:
     head, _ = yield from r.read_head(syntax.parameter_head_end, limit=_LIMIT)
     name = syntax.name(head)
-    types = types_of(r.tools.get(call.name), name)
+    types = _choose_types(r, call, name, head, syntax.type_opening)
     flag = _find_type(head)
     own = (syntax.parameter_end, *syntax.other_ends)
     tags = _Tags(own, (syntax.parameter, *ends))
     key = f"{separator}{json.dumps(name, ensure_ascii=False)}: "
     if flag == "true" or (not flag and types == {"string"}):
-        yield from _text(r, call, key, syntax.breaks, tags)
+        yield from _text(r, call, key, syntax, tags)
     else:
         pieces: list[str] = []
         is_text = not flag and (not types or "string" in types)
         yield from _value(r, pieces.append, tags, may_have_tag=is_text)
         known = types - {"string"} if flag else types
-        call.put(key + to_typed_json(_trim("".join(pieces), syntax.breaks), known))
+        call.put(key + to_typed_json(_trim("".join(pieces), syntax), known))
 
 
 class _Tags(Struct, frozen=True):
@@ -223,11 +244,60 @@ class _Tags(Struct, frozen=True):
         return (*self.own, *self.others)
 
 
+_TAGS_AT_END = re.compile(r"(?:<[/|｜][^<>\s]*>?\s*)+\Z")
+_CLOSERS_AT_END = re.compile(rf"{AROUND_ARGUMENTS.pattern}\Z")
+_LONGEST_TAIL = 200
+
+
+class _ValueTail:
+    """Holds tags at the end of a value until more of it comes: if it ends there, another family's have closed
+    it."""
+
+    def __init__(self, put: Callable[[str], None]) -> None:
+        self._put = put
+        self._held = ""
+
+    def put(self, text: str) -> None:
+        text, self._held = self._held + text, ""
+        found = _TAGS_AT_END.search(text, max(len(text) - _LONGEST_TAIL, 0)) if "<" in text else None
+        if found is not None:
+            text, self._held = text[: found.start()], found.group()
+        self._put(text)
+
+    def flush(self) -> None:
+        if self._held:
+            self._put(self._held)
+
+    def end(self, rest: str) -> bool:
+        """End the value before the closing tags that are held, with the rest of the reply behind them. False: there
+        are none."""
+        text = self._held + rest
+        found = _CLOSERS_AT_END.search(text)
+        assert found is not None
+        if not self._held or not found.group().strip() or found.start() > len(self._held):
+            return False
+        self._put(text[: found.start()])
+        return True
+
+
 def _value(r: ParseState, put: Callable[[str], None], tags: _Tags, *, may_have_tag: bool) -> Steps:
-    """Pass a value to `put` and skip its closing tag.
+    """Pass a value to `put` and skip its closing tag, or those of other families at the end of the reply.
 
     `may_have_tag`: a closing tag may be part of the value, as in a text about tags.
     """
+    tail = _ValueTail(put)
+    try:
+        yield from _read_value(r, tail.put, tags, may_have_tag=may_have_tag)
+    except TruncatedCall:
+        if r.cut or not tail.end(r.text[r.pos :]):
+            tail.flush()
+            raise
+        r.take_rest()
+        return
+    tail.flush()
+
+
+def _read_value(r: ParseState, put: Callable[[str], None], tags: _Tags, *, may_have_tag: bool) -> Steps:
     while True:
         tag = yield from r.stream_until(put, *tags.all)
         if tag in tags.own:
@@ -261,14 +331,14 @@ def _value_with_closers(r: ParseState, put: Callable[[str], None], tags: _Tags) 
     r.rewind(start)
 
 
-def _text(r: ParseState, call: OpenCall, key: str, breaks: bool, tags: _Tags) -> Steps:
+def _text(r: ParseState, call: OpenCall, key: str, syntax: XmlSyntax, tags: _Tags) -> Steps:
     """Read a text parameter and emit it while it streams."""
     call.put(key + '"')
-    if breaks:
+    has_break = False
+    if syntax.breaks:
         yield from r.peek()
-        if not (yield from r.accept("\r\n")):
-            yield from r.accept("\n")
-    tail = _JsonTextWriter(call.put, breaks)
+        has_break = (yield from r.accept("\r\n")) or (yield from r.accept("\n"))
+    tail = _JsonTextWriter(call.put, syntax.breaks and (has_break or not syntax.break_pairs))
     yield from _value(r, tail.put, tags, may_have_tag=True)
     tail.close()
     call.put('"')
@@ -299,5 +369,7 @@ def _trim_end(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
 
 
-def _trim(text: str, breaks: bool) -> str:
-    return _trim_end(text.removeprefix("\r").removeprefix("\n")) if breaks else text
+def _trim(text: str, syntax: XmlSyntax) -> str:
+    if not syntax.breaks or (syntax.break_pairs and not text.startswith(("\r\n", "\n"))):
+        return text
+    return _trim_end(text.removeprefix("\r").removeprefix("\n"))

@@ -32,6 +32,7 @@ from app.chat.events import (
 )
 from app.upstream import faults
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
+from app.upstream.reply.partial_tool_call import get_meaning
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
@@ -68,8 +69,9 @@ _THOUGHTS = {
 }
 """The events of reasoning without `.delta` and `.done`, with the field of the item that has the same text."""
 _TEXTS = {"response.output_text": "text", "response.refusal": "refusal"}
-_OBJECT_BEGINNINGS = frozenset('{["n') | {""}
-"""The characters with which arguments begin that are an object, also one in a list or a string, or `null`."""
+_begins_object = re.compile(r'\s*(?:\{\s*["}]|\[\s*[{\["\]]|["n])').match
+"""Finds the beginning of arguments that are an object, also one in a list or a string, or `null`."""
+_OTHER_ARGUMENTS = "the arguments of a tool call differ from those that the model server sent at its end"
 _IN_BACKGROUND = "the server answers in the background: `background` of the request must be false"
 _NOT_A_REPLY = "not_a_reply"
 _TOO_MANY_CALLS = f"the model server's reply has more than {MAX_CALLS} tool calls"
@@ -453,7 +455,7 @@ class ResponsesAssembler:
         slot.texts.setdefault(("arguments", 0), []).append(text)
         if slot.holds:
             text = slot.get_text(("arguments", 0))
-            if text.lstrip()[:1] not in _OBJECT_BEGINNINGS:
+            if _begins_object(text) is None:
                 return
             slot.holds = False
         self._pass_arguments(slot, text, out)
@@ -462,7 +464,18 @@ class ResponsesAssembler:
         """Take the arguments at the end of a call. They count before deltas that were held."""
         if slot.holds and text:
             slot.texts.pop(("arguments", 0), None)
+        elif text and self._differs(slot.get_text(("arguments", 0)), text):
+            self._warnings.append(_OTHER_ARGUMENTS)
         self._add_arguments(slot, self._take_rest(slot, ("arguments", 0), text), out)
+
+    def _differs(self, known: str, text: str) -> bool:
+        """Whether the arguments at the end of a call are others than its deltas, which have passed, and no warning says
+        so yet."""
+        return (
+            not text.startswith(known)
+            and get_meaning(text) != get_meaning(known)
+            and _OTHER_ARGUMENTS not in self._warnings
+        )
 
     def _release_arguments(self, slot: Slot, out: list[Event]) -> None:
         """Pass on arguments that were held, because no others come."""

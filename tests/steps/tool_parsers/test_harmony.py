@@ -3,8 +3,9 @@
 from app.steps.tool_parsers import tool_parser_stage
 
 from tests.each_case import each_case
+from tests.steps.sample_calls import write_beam
 from tests.steps.stage_runner import run, texts
-from tests.steps.tool_parsers.family_replies import SEEDS, F, check_calls, check_text
+from tests.steps.tool_parsers.family_replies import SEEDS, F, G, check_calls, check_text
 
 CALLS: list[tuple[str, str, list[tuple[str, ...]]]] = [
     ("harmony", '<|start|>assistant to=functions.f<|channel|>commentary json<|message|>{"n": 1}<|call|>', [F]),
@@ -15,6 +16,23 @@ CALLS: list[tuple[str, str, list[tuple[str, ...]]]] = [
         [("R", "Hm"), ("C", "Yes")],
     ),
     ("harmony", "Plain.", [("C", "Plain.")]),
+    # the prompt has begun the message
+    ("harmony", ' to=functions.f<|channel|>commentary json<|message|>{"n": 1}<|call|>', [F]),
+    ("auto", 'assistant to=functions.f<|channel|>commentary <|constrain|>json<|message|>{"n": 1}', [F]),
+    # Beam (sglang/srt/parser/beam.py)
+    *(
+        (
+            family,
+            f"<|channel|>analysis<|message|>Hm<|end|>{start} to=f<|channel|>analysis{kind}<|message|>"
+            '<rfl:parameter name="n">\n1\n</rfl:parameter><|end|><|start|>assistant to=g<|channel|>analysis '
+            "<|constrain|>xml<|message|><|call|>",
+            [("R", "Hm"), F, G],
+        )
+        for family in ("harmony", "auto")
+        for start, kind in (("<|start|>assistant", " <|constrain|>xml"), ("<|start|>assistant", ""))
+    ),
+    ("auto", write_beam({"n": 1}), [F]),
+    ("harmony", " to=g<|channel|>analysis <|constrain|>xml<|message|>", [G]),
     # ggml-org/llama.cpp 17376, 27720
     ("harmony", "<|channel|>commentary to=assistant<|channel|>commentary?<|message|>x<|end|>", [("C", "x")]),
 ]

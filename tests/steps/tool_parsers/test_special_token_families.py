@@ -11,6 +11,17 @@ CALLS: list[tuple[str, str, list[tuple[str, ...]]]] = [
     ("deepseek_v31", f'{BEGIN}f{SEP}{{"n": 1}}{END}', [F]),
     ("deepseek_v31", f'<｜tool▁calls▁begin｜>{BEGIN}f{SEP}{{"n": 1}}{END} so<｜tool▁calls▁end｜>', [F, ("C", " so")]),
     ("kimi_k2", "<|tool_call_begin|>g:1<|tool_call_argument_begin|>{}<|tool_call_end|>", [G]),
+    # servers also leave out the note on JSON
+    (
+        "plamo3",
+        "<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>f"
+        '<|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|><|plamo:msg|>{"n": 1}'
+        "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|><|plamo:begin_tool_request:plamo|>"
+        "<|plamo:begin_tool_name:plamo|>g<|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|>"
+        "<|plamo:msg|>{}<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>"
+        "<|plamo:end_tool_requests:plamo|><|plamo:tag|>",
+        [F, G],
+    ),
     # ggml-org/llama.cpp 17376, 27720
     (
         "kimi_k2",

@@ -15,7 +15,51 @@ def xml(key: str, value: str) -> str:
     return f"<tool_call>\n<function=f>\n<parameter={key}>\n{value}\n</parameter>\n</function>\n</tool_call>"
 
 
+M3 = "]<]minimax[>["
+# a break before the closing tag is a part of a text, if the template writes none and none follows the opening
+KEPT_BREAKS: list[tuple[str, str, list[tuple[str, ...]]]] = [
+    (family, template.replace("VALUE", value), [("F", "f", json.dumps({"s": want}))])
+    for value, want in (("a\nb\n", "a\nb\n"), ("\na\n", "a"), ("\r\na\r\n", "a"), ("a", "a"), ("\n", ""))
+    for family, template in (
+        ("minimax_m2", '<minimax:tool_call><invoke name="f"><parameter name="s">VALUE</parameter></invoke>'),
+        ("atem", '<atem:invoke name="f"><atem:parameter name="s">VALUE</atem:parameter></atem:invoke>'),
+        ("minicpm5", '<function name="f"><param name="s">VALUE</param></function>'),
+    )
+]
+# a parameter that is closed by nothing but what closes calls of another family
+CLOSED_BY_OTHERS: list[tuple[str, str, list[tuple[str, ...]]]] = [
+    (family, f"{head}1{closers}", [F])
+    for closers in ("</tool_call>", "</function_calls>\n", "</invoke></tool_call><|im_end|>")
+    for family, head in (
+        ("minicpm5", '<function name="f"><param name="n">'),
+        ("k2_horizon", "<ifm|tool_calls><ifm|tool_call>f<ifm|arg_key>n</ifm|arg_key><ifm|arg_value>"),
+    )
+]
 CALLS: list[tuple[str, str, list[tuple[str, ...]]]] = [
+    # the schema says the type of `n`; of `u` it leaves two open, and of `z` all
+    (
+        "k2_horizon",
+        "<ifm|tool_calls>\n<ifm|tool_call>f\n<ifm|arg_key>n</ifm|arg_key>\n<ifm|arg_type>string</ifm|arg_type>\n"
+        "<ifm|arg_value>1</ifm|arg_value>\n<ifm|arg_key>u</ifm|arg_key><ifm|arg_type>string</ifm|arg_type>"
+        "<ifm|arg_value>2</ifm|arg_value><ifm|arg_key>z</ifm|arg_key><ifm|arg_type>any</ifm|arg_type>"
+        "<ifm|arg_value>3</ifm|arg_value><ifm|arg_key>y</ifm|arg_key><ifm|arg_value>4</ifm|arg_value>"
+        "</ifm|tool_call>\n</ifm|tool_calls>",
+        [("F", "f", '{"n": 1, "u": "2", "z": "3", "y": 4}')],
+    ),
+    ("k2_horizon", '<ifm|tool_call>{"name": "f", "arguments": {"n": 1}}</ifm|tool_call>', [F]),
+    *CLOSED_BY_OTHERS,
+    *KEPT_BREAKS,
+    ("minimax_m3", f'{M3}<tool_call>{M3}<invoke name="f">{M3}<l>{M3}</l>{M3}</invoke>', [("F", "f", '{"l": []}')]),
+    (
+        "minicpm5",
+        '<function name="f"><param name="s">a</tool_call> b</b></tool_call>',
+        [("F", "f", '{"s": "a</tool_call> b</b>"}')],
+    ),
+    (
+        "minicpm5",
+        '<function name="f"><param name="s">a</tool_call></param></function>',
+        [("F", "f", '{"s": "a</tool_call>"}')],
+    ),
     ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1}}\n{"name":"g"}</tool_call>', [F, G]),
     ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1}}<tool_call>{"name":"g"}', [F, G]),
     ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1}} so </tool_call>.', [F, ("C", " so .")]),

@@ -296,3 +296,35 @@ def test_half_a_surrogate_pair_waits_for_its_other_half() -> None:
 def test_a_thought_of_the_whole_reply_comes_before_its_text() -> None:
     body = b'{"status":"completed","reasoning":"Hm.","output":[{"type":"message","content":"Hi"}]}'
     assert read_events([body])[:-1] == [ReasoningDelta("Hm."), TextDelta("Hi")]
+
+
+def write_call(*deltas: str, whole: str = '{"a": 1}') -> list[Json]:
+    call: Json = {"type": "function_call", "id": "fc", "call_id": "c", "name": "f"}
+    events: list[Json] = [added(0, **call, arguments="")]
+    for delta in deltas:
+        events.append({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": delta})
+    return [*events, done(0, **call, arguments=whole), COMPLETED]
+
+
+@each_case(
+    "deltas",
+    [
+        ("gAAA", "Bx"),
+        ("[xx",),
+        ("{enc", "yy"),
+        (" {", "gA"),
+    ],
+)
+def test_deltas_that_cannot_begin_an_object_are_held_for_the_end_of_the_call(deltas: tuple[str, ...]) -> None:
+    events = read(*write_call(*deltas))
+    calls = [event.arguments for event in events if isinstance(event, ToolCallDelta)]
+    assert "".join(calls) == '{"a": 1}'
+
+
+def test_a_warning_says_that_the_end_of_a_call_has_other_arguments() -> None:
+    end = read(*write_call('{"a": ', "9}"))[-1]
+    assert isinstance(end, Finish)
+    assert end.warnings == ("the arguments of a tool call differ from those that the model server sent at its end",)
+    same = read(*write_call('{"a":', " 1}"))[-1]
+    assert isinstance(same, Finish)
+    assert not same.warnings
