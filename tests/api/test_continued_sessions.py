@@ -59,7 +59,7 @@ REPLIES = {
     ),
     "gemini.test": b'data: {"candidates":[{"content":{"parts":[{"text":"ok"}]},"finishReason":"STOP"}]}\r\n\r\n',
 }
-CHANGING_FIELDS = {"id", "created", "created_at", "completed_at", "response_id", "responseId", "request_id"}
+CHANGING_FIELDS = {"id", "age", "created", "created_at", "completed_at", "response_id", "responseId", "request_id"}
 HEADERS = {b"content-type", b"x-parley-cache", b"x-parley-warnings"}
 """Headers that say something of the request; the others have ids and times."""
 CACHE_MODES = ("refresh", "on", "off")
