@@ -96,6 +96,10 @@ class ToolCall(Struct, frozen=True, tag_field="kind", tag="tool_call", eq=False)
     __hash__ = None  # type: ignore[assignment]  # its `extra` is a dict
 
 
+ERROR_TEXT = "Error"
+"""The text of a result that is an error and says nothing: an empty text would look like a success."""
+
+
 class ToolResult(Struct, frozen=True, tag_field="kind", tag="tool_result"):
     content: "tuple[Text | Media, ...]"
     name: str | None = None

@@ -108,6 +108,11 @@ _MESSAGES: dict[str, Fact] = {
         "then_user", "of roles, most servers know `user` and `assistant` only", "ollama/ollama, anthropic/anthropic.go"
     ),
     "continuation": Fact("fold", "many models refuse a last assistant message", _SIGNED_THINKING),
+    "blank_texts": Fact(
+        False,
+        'Anthropic and proxies to it: "text content blocks must be non-empty", "... must contain non-whitespace text"',
+        "anthropics/claude-code issues 53054, 55689 and 23440; BiFangKNT/mtga PR 68",
+    ),
     "cache_control": Fact(True, "a field of each block, which servers without such a cache ignore", _MESSAGES_API),
     "tool_media": Fact(True, "`content` of a result may be a list of texts, images and documents", _MESSAGES_API),
     "assistant_last": Fact(False, "many models refuse a last assistant message", _SIGNED_THINKING),
@@ -265,7 +270,8 @@ _OF_RESPONSES = frozenset(
     ("encrypted_reasoning", "reasoning_summary", "client_tools", "obfuscation_option", "max_call_id")
 )
 _OF_MESSAGES = frozenset(
-    ("unsigned_thinking", "thinking_binding", "max_temperature", "sampling_excludes_top_p", "default_max_tokens")
+    ("unsigned_thinking", "blank_texts", "thinking_binding", "max_temperature", "sampling_excludes_top_p")
+    + ("default_max_tokens",)
 )
 WITHOUT_EFFECT: dict[str, frozenset[str]] = {
     "chat_completions": _OF_MESSAGES

@@ -143,6 +143,9 @@ class Profile(BaseModel):
     without the text that it signs."""
     unsigned_thinking: Literal["send", "drop"] = "send"
     """With the API `messages`: whether reasoning that no server has signed is sent, with an empty signature."""
+    blank_texts: bool = True
+    """With the API `messages`: the server takes texts that are empty or only white space. If false, they are left out
+    of the bodies of clients of the same API, too; of other clients' conversations they always are."""
     thinking_binding: Literal["drop_block"] | None = None
     """With the API `messages`: the server drops thinking that is bound to another prefix or account, instead of
     refusing the request (Claude 5.1 and later)."""
@@ -465,6 +468,7 @@ SHAPES_REQUESTS = frozenset(
         "restore_reasoning",
         "replay_details",
         "unsigned_thinking",
+        "blank_texts",
         "thinking_binding",
         "replay_extra_content",
         "missing_signature",

@@ -15,6 +15,7 @@ from app.chat import datauri
 from app.chat.accumulator import is_json_object
 from app.chat.messages import (
     BILLING_HEADER,
+    ERROR_TEXT,
     UNREAD,
     CacheMark,
     Media,
@@ -47,8 +48,6 @@ from app.validation.violations import find_unknown_keys, to_violations
 FORMAT = "anthropic-claude-v1"
 """The `format` of details that belong to this API, in OpenRouter's shape."""
 _UNREAD = "reasoning that only another provider can read was left out"
-ERROR_TEXT = "Error"
-"""The text of a result that is an error and says nothing: an empty text would look like a success."""
 INVALID_ARGUMENTS = "invalid_arguments"
 """The only key of the `input` of a server's tool whose arguments are no object; its value is their text."""
 _TOOL_CHANGES = ("tool_addition", "tool_removal")

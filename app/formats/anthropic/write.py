@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from app.chat import datauri
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import ERROR_TEXT, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
-from app.formats.anthropic.parse import ERROR_TEXT, INVALID_ARGUMENTS
+from app.formats.anthropic.parse import INVALID_ARGUMENTS
 from app.formats.base import Options, WrittenMessages
 from app.formats.losses import find_extra_losses, find_moved_results
 from app.formats.seal import Seal, write_seal

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from app.chat.accumulator import is_json_object
 from app.chat.fetched_urls import find_fetched_urls
 from app.chat.messages import (
+    ERROR_TEXT,
     CacheMark,
     ChatRequest,
     Media,
@@ -110,8 +111,7 @@ class ConversationWriter:
             # The API demands a message (langchain-ai/langchain issue 30764).
             self._messages, system = [{"role": "user", "content": system}], None
         elif self._request.messages and not self._messages:
-            text = "no message has content for the model: add a message with text or media"
-            violations = [Violation(self._request.paths.conversation, text)]
+            violations = [refuse_empty(self._request)]
         elif self._messages and self._messages[-1]["role"] == "assistant":
             _strip_end(self._messages[-1])
         return WrittenConversation(system, self._messages, self._warnings, violations)
@@ -264,6 +264,8 @@ class ConversationWriter:
             block["content"] = [written for part in result.content for written in self._write_part(part)]
         else:
             block["content"] = "\n".join([part.text for part in result.content if isinstance(part, Text)])
+        if result.is_error and not block["content"]:
+            block["content"] = ERROR_TEXT  # an empty one is refused: openclaw/openclaw#97292
         return {**block, "is_error": result.is_error} if result.is_error is not None else block
 
     def _make_id(self, id_: str) -> str:
@@ -277,6 +279,11 @@ class ConversationWriter:
             self._taken.add(written)
             self._ids[id_] = written
         return self._ids[id_]
+
+
+def refuse_empty(request: ChatRequest) -> Violation:
+    text = "no message has content for the model: add a message with text or media"
+    return Violation(request.paths.conversation, text)
 
 
 def copy_blocks(system: str | list[Block] | None) -> str | list[Block] | None:

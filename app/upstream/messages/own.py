@@ -15,7 +15,14 @@ from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
 from app.params import GenerateCfg
 from app.profiles import Profile
-from app.upstream.messages.conversation import NOTHING_WRITTEN, ConversationWriter, Written, find_media_violations
+from app.upstream.messages.blank_texts import leave_out_blank_texts, leave_out_of_system
+from app.upstream.messages.conversation import (
+    NOTHING_WRITTEN,
+    ConversationWriter,
+    Written,
+    find_media_violations,
+    refuse_empty,
+)
 from app.upstream.messages.request import build_options, write_tool
 from app.upstream.own_body import (
     ORPHAN,
@@ -149,6 +156,8 @@ def _write_conversation(request: ChatRequest, source: Source, profile: Profile) 
         raise InvalidInput(violations)
     writer = _OwnWriter(request, source, profile, violations)
     writer.write(add_orphans(source, groups, request.messages) if violations else groups)
+    if not writer.messages and request.before is None and source.entries and not profile.blank_texts:
+        raise InvalidInput([refuse_empty(request)])
     return _Conversation(writer.system, writer.messages, writer.warnings)
 
 
@@ -182,8 +191,14 @@ class _OwnWriter:
         if self._request.before is not None and self.system_is_own:
             self.system = self._read_own_system()
         for block in divide_into_blocks(self._source, groups):
-            if not system or not any(group is one for group in block.groups for one in system):
+            if system and any(group is one for group in block.groups for one in system):
+                continue
+            if self._profile.blank_texts:
                 self._add_block(block)
+                continue
+            kept = leave_out_blank_texts(block.entries)
+            self.warnings += kept.warnings
+            self._add_block(block if kept.entries is block.entries else replace(block, entries=kept.entries))
 
     def _write_system(self, groups: Sequence[MessageGroup]) -> list[MessageGroup]:
         """Write the system's field; return the groups that are part of it."""
@@ -205,6 +220,9 @@ class _OwnWriter:
 
     def _read_own_system(self) -> Any:
         own = self._source.body.get("system")
+        if not self._profile.blank_texts:
+            own, warnings = leave_out_of_system(own)
+            self.warnings += warnings
         if not isinstance(own, list) or not self._profile.caches_prefixes:
             return own
         kept = [block for block in own if not _is_billing_header(block)]

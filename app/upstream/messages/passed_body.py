@@ -10,6 +10,7 @@ from app.chat.messages import BILLING_HEADER, ChatRequest
 from app.params import GenerateCfg, find_max_tokens
 from app.profiles import Profile
 from app.upstream.api import encode_tools, list_entries
+from app.upstream.messages.blank_texts import leave_out_blank_texts, leave_out_of_system
 from app.upstream.messages.thinking import choose_thinking
 
 Json = dict[str, Any]
@@ -26,8 +27,7 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     given, params = request.passed.body, request.params
     body: Json = {name: value for name, value in given.items() if name not in _EXTENSIONS}
     body["model"] = model
-    convert = _drop_unsigned if profile.unsigned_thinking == "drop" else _keep
-    body["messages"] = list_entries(given["messages"], convert, profile.unsigned_thinking, request.known)
+    warnings = _convert_conversation(body, request, profile)
     encode_tools(body, request.known)
     if profile.caches_prefixes and isinstance(system := body.get("system"), list):
         body["system"] = [block for block in system if not _is_billing_header(block)]
@@ -39,7 +39,6 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     if "stop_sequences" not in body and params.get("stop"):
         stop = params["stop"]
         body["stop_sequences"] = [stop] if isinstance(stop, str) else list(stop)
-    warnings: list[str] = []
     if "thinking" not in body and any(params.get(name) is not None for name in _THINKING):
         thinking = choose_thinking(params, profile, body["max_tokens"], request.paths)
         warnings += thinking.warnings
@@ -52,13 +51,31 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     return body, warnings
 
 
+def _convert_conversation(body: Json, request: ChatRequest, profile: Profile) -> list[str]:
+    """Set the conversation of a new body, without what the server refuses; return warnings."""
+    warnings: list[str] = []
+
+    def convert(message: Any) -> Any:
+        kept = _drop_unsigned(message) if profile.unsigned_thinking == "drop" else message
+        if profile.blank_texts or kept is None:
+            return kept
+        entries, lost = leave_out_blank_texts((kept,))
+        warnings.extend(lost)
+        return entries[0] if entries else None
+
+    rule = (profile.unsigned_thinking, profile.blank_texts)
+    body["messages"] = list_entries(body["messages"], convert, rule, request.known)
+    if not profile.blank_texts and "system" in body:
+        system, lost = leave_out_of_system(body.pop("system"))
+        warnings += lost
+        if system is not None:
+            body["system"] = system
+    return warnings
+
+
 def _is_billing_header(block: Any) -> bool:
     text = block.get("text") if isinstance(block, dict) else None
     return isinstance(text, str) and text.startswith(BILLING_HEADER)
-
-
-def _keep(message: Any) -> Any:
-    return message
 
 
 def _drop_unsigned(message: Any) -> Any:

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
-from app.formats.anthropic.parse import ERROR_TEXT
+from app.chat.messages import ERROR_TEXT, CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.formats.anthropic.write import parse_input, write_messages
 from app.formats.base import Options
 from app.formats.seal import Seal, read_seal
