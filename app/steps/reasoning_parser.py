@@ -2,16 +2,20 @@
 
 States: START, before it is known whether the reply starts with reasoning; SEEK, where a closing tag would show that it
 did; BLOCK, between the tags of reasoning or of the answer; AFTER, after a closing tag, where line breaks are trimmed
-and the answer can have tags of its own; FIELD, after reasoning in a field; REPEATED, in a block behind such reasoning,
-which is left out if it says the same; TEXT, where everything passes (or, interleaved, until the next opening tag). The
-stage buffers only what could still become a tag, the line breaks that would be trimmed beside one, and in SEEK
-everything. Text that can no longer become a tag is buffered separately, so that no text is searched twice; of the
-rest, `_at` says what is read, so that no text is copied again and again when one event has many blocks of reasoning.
+and the answer can have tags of its own; AGAIN, in a block directly behind another one; FIELD, after reasoning in a
+field; REPEATED, in a block behind such reasoning, which is left out if it says the same; TEXT, where everything passes
+(or, interleaved, until the next opening tag). The stage buffers only what could still become a tag, the line breaks
+that would be trimmed beside one, and in SEEK everything. Text that can no longer become a tag is buffered separately,
+so that no text is searched twice; of the rest, `_at` says what is read, so that no text is copied again and again when
+one event has many blocks of reasoning.
 
 Once a server sends reasoning in a field of its own, tags in the content are content. Only a block with the same text
 with which the content begins, and a closing tag with which it begins, are none: the server has parsed the reasoning,
 and left that tag of the template behind. The block may also come first, a piece of it before the same piece of the
 field: as long as both say the same, each is told once.
+
+A block directly behind a block of reasoning is reasoning, too (kekzl/imp#793). It is held until its closing tag comes:
+an answer can begin with the name of a tag.
 
 Some models forget the closing tag before a tool call: `interrupt` at the start of a line also ends the reasoning, and
 is part of the text after it.
@@ -48,8 +52,10 @@ def _block_ends(interrupt: str, *closings: str) -> re.Pattern[str]:
     return re.compile(ends + (rf"|\n(?={re.escape(interrupt)})" if interrupt else ""))
 
 
+_BETWEEN_BLOCKS = "\n\n"
 _COMPARED = 32
 """How many characters of a block are compared while it grows."""
+_find_no_blank = re.compile(f"[^{_BLANKS}]|\\Z").search
 _find_no_break = re.compile(f"[^{_BREAKS}]|\\Z").search
 
 
@@ -95,6 +101,8 @@ class ReasoningStage:
         """Those of reasoning."""
         self._in_answer = False
         """The open block is the answer."""
+        self._is_behind_thought = False
+        """The last block was reasoning, and no other one may follow anywhere."""
         self._held = ""
         """The end of the text, which could still become a tag."""
         self._at = 0
@@ -209,6 +217,8 @@ class ReasoningStage:
             out.append(TextDelta(held))
         if self._state is ReasoningStage._seek:
             self._state = ReasoningStage._start
+        elif self._state is ReasoningStage._again:
+            self._start_passing()
 
     def _start_passing(self) -> None:
         self._passing = True
@@ -362,6 +372,7 @@ class ReasoningStage:
     def _end(self, place: int) -> None:
         """End a block; the text after it begins at this place of `_held`."""
         self._kept.clear()
+        self._is_behind_thought = not self._in_answer and not self._has_field and self._mode != "interleaved"
         if self._in_answer:
             self._in_answer, self._end_tags, self._find_block_end = False, self._thought_ends, self._find_thought_end
         self._at = place
@@ -437,12 +448,36 @@ class ReasoningStage:
                 return True
             if tags[0].startswith(start):
                 return False
+        if self._is_behind_thought and not self._is_repeating:
+            found = _find_no_blank(self._held, self._at)
+            assert found is not None
+            start = self._held[found.start() : found.start() + len(self._open)]
+            if start == self._open:
+                self._at, self._state = found.start(), ReasoningStage._again
+                return True
+            if self._open.startswith(start):
+                return False
         if self._at < len(self._held):
             self._state = ReasoningStage._text
             self._is_compared = False
             self._block_ahead.clear()
             return True
         return False
+
+    def _again(self, out: list[Event]) -> bool:
+        """Hold a block until it is known whether it ends."""
+        found = self._find_thought_end(self._held, self._at)
+        if found is None:
+            self._drop_read()
+            tags = (*self._thought_ends, "\n" + self._interrupt) if self._interrupt else self._thought_ends
+            self._keep(len(self._held) - partial_tag_length(self._held, tags))
+            return False
+        text = self._take_kept(self._held[self._at : found.start()])[len(self._open) :].strip(_BREAKS)
+        if text:
+            separator = _BETWEEN_BLOCKS if self._has_block_text else ""
+            self._add_block_text(separator + text, out)
+        self._end(found.end())
+        return True
 
     def _text(self, out: list[Event]) -> bool:
         if self._kept:

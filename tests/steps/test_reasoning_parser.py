@@ -55,6 +55,36 @@ def test_reasoning_in_a_field_after_text_ends_the_search_for_tags() -> None:
     assert found == [("R", "a"), ("C", "b"), ("R", "c"), ("C", "<think>d</think>")]
 
 
+AGAIN_CASES: list[tuple[str, list[tuple[str, ...]]]] = [
+    ("<think>a</think><think>b</think>c", [("R", "a\n\nb"), ("C", "c")]),
+    ("<think>\na\n</think>\n \n<think>\nb\n</think>\n<think>c</think>\n\nd", [("R", "a\n\nb\n\nc"), ("C", "d")]),
+    ("<think></think><think>b</think>c", [("R", "b"), ("C", "c")]),
+    ("<think>a</think><think>\n</think>c", [("R", "a"), ("C", "c")]),
+    (f"<think>a</think><think>b\n{CALL}", [("R", "a\n\nb"), ("C", CALL)]),
+    ("<think>a</think>\n<think> is a tag.", [("R", "a"), ("C", "<think> is a tag.")]),
+    ("<think>a</think>\n <thin", [("R", "a"), ("C", " <thin")]),
+    ("<think>a</think> b", [("R", "a"), ("C", " b")]),
+    ("<think>a</think>b <think>c</think>", [("R", "a"), ("C", "b <think>c</think>")]),
+    ("<think>a</think>`<think>c</think>`", [("R", "a"), ("C", "`<think>c</think>`")]),
+]
+
+
+@each_case("seed", [None, *range(6)])
+@each_case(("text", "want"), AGAIN_CASES)
+@each_case("mode", ["leading", "forced_open", "auto_close"])
+def test_a_block_directly_behind_reasoning_is_reasoning(
+    mode: ThinkMode, text: str, want: list[tuple[str, ...]], seed: int | None
+) -> None:
+    stage = ReasoningStage(mode, ("<think>", "</think>"), "<tool_call>")
+    assert run([stage], texts(text, seed)).short() == want
+
+
+def test_a_block_behind_an_answer_is_text() -> None:
+    stage = ReasoningStage("leading", ("<think>", "</think>"), answer_tags=("<response>", "</response>"))
+    told = run([stage], texts("<think>a</think><response>b</response><think>c</think>", 0)).short()
+    assert told == [("R", "a"), ("C", "b<think>c</think>")]
+
+
 FIELD_CASES: list[tuple[list[str], str, list[tuple[str, str]]]] = [
     (["Hmm", " well"], "<think>Hmm well</think>Hi", [("R", "Hmm well"), ("C", "Hi")]),
     (["Hmm well"], "<think>\nHmm well\n</think>\n\nHi", [("R", "Hmm well"), ("C", "Hi")]),
@@ -192,6 +222,8 @@ FLOODS: dict[str, Callable[[int], object]] = {
     "thoughts with line breaks in one event": in_one_event("interleaved", "<think>\n\n\nx\n\n</think>\n\n\nx"),
     "thoughts that calls end in one event": in_one_event("interleaved", "<think>x\n<tool_call>"),
     "thoughts that begin with calls in one event": in_one_event("interleaved", "<think>\n<tool_call>"),
+    "thoughts behind thoughts in one event": in_one_event("leading", "<think>x\n</think>\n"),
+    "a thought behind another one": thinking("leading", "<think>a</think><think>", PIECE),
     "line breaks in one event": in_one_event("interleaved", "\n"),
 }
 
