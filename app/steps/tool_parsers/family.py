@@ -16,7 +16,7 @@ from app.steps.tool_parsers.calls import NotACall, OpenCall
 from app.steps.tool_parsers.cursor import BoolSteps, Steps, compile_tags
 from app.steps.tool_parsers.inkling import CALL as INKLING_CALL
 from app.steps.tool_parsers.inkling import InklingBlock
-from app.steps.tool_parsers.json_calls import NamedCall, ObjectCalls, read_json_call
+from app.steps.tool_parsers.json_calls import NamedCall, ObjectCalls, read_arguments, read_json_call
 from app.steps.tool_parsers.names import find_offered
 from app.steps.tool_parsers.parser import ParseState
 from app.steps.tool_parsers.syntax import Syntax
@@ -29,6 +29,7 @@ _SURPLUS = (*CALL_CLOSERS, *TURN_ENDS)
 _HEAD = re.compile(r"[\w.\-:/]+(?:<\|[\w|>]*)?")
 _PREFIXES, _DIGITS = ("functions.", "default_api."), "0123456789"
 _LONGEST_TOKEN = 40
+_FENCE, _LANGUAGES = "```", ("", "json", "tool_call", "tool_calls", "tool")
 _LONGEST = 300
 """A name and a separator are shorter."""
 
@@ -46,7 +47,8 @@ class Family(Struct, frozen=True):
     guesses: tuple[Guess, ...] = ("name",)
     """What begins a call at the start of a reply, because the server has eaten the opening: the name of an offered
     function before a separator, an object with such a name before a closer (without one if the family has none, or if
-    it is the whole reply), a list of Python calls."""
+    it is the whole reply), a list of Python calls. As the whole reply also such objects in blocks of code, and an
+    object behind such a name, if the family writes one there."""
     start: Callable[[ParseState], Steps] | None = None
     """What else is read at the start of a reply."""
     dropped: tuple[str, ...] = ()
@@ -98,7 +100,13 @@ class Reader:
 
     def _guess(self, r: ParseState) -> Steps:
         """Read calls at the start of a reply that has lost its opening."""
-        for guess, read in (("name", self._read_named), ("list", self._read_list), ("object", self._read_objects)):
+        for guess, read in (
+            ("name", self._read_named),
+            ("name", self._read_name_and_object),
+            ("list", self._read_list),
+            ("object", self._read_objects),
+            ("object", self._read_code_blocks),
+        ):
             if not r.calls and any(guess in family.guesses for family in self._families):
                 yield from r.attempt(read(r), guess=True)
 
@@ -153,6 +161,44 @@ class Reader:
                 return
             r.pos -= len(tag)
 
+    def _read_code_blocks(self, r: ParseState) -> Steps:
+        """Read objects in blocks of code that are the whole reply (Gitlawb/openclaude#1076)."""
+        names = [way.family.name for way in self._ways_with("object") if not way.family.closers]
+        calls: list[OpenCall] = []
+        yield from r.skip_blanks()
+        while names and (yield from r.accept(_FENCE)):
+            language, _ = yield from r.read_head("\n", limit=_LONGEST_TOKEN)
+            if language.strip() not in _LANGUAGES:
+                raise NotACall
+            while not (yield from r.accept_tag(_FENCE)):
+                calls += yield from _read_guessed(r, (_FENCE,), must_close=True)
+            if calls and (yield from _is_whole(r)):
+                if not all(call.is_object() for call in calls):
+                    raise NotACall
+                r.family = names[0]
+                for call in calls:
+                    r.complete_call(call)
+                return
+            yield from r.skip_blanks()
+        raise NotACall
+
+    def _read_name_and_object(self, r: ParseState) -> Steps:
+        """Read the name of an offered function and an object that are the whole reply: a server has eaten the tokens
+        around them (ml-explore/mlx-lm#792)."""
+        ways = [way for way in self._ways_with("name") if type(way.syntax) is NamedCall and not way.syntax.opening]
+        if not ways:
+            raise NotACall
+        yield from _find_separator(r, ("{",))
+        name, _ = yield from r.read_head("{", limit=_LONGEST)
+        r.pos -= 1
+        call = r.open_call(name.strip())
+        call.is_held = True
+        yield from read_arguments(r, call)
+        if not call.is_object() or not (yield from _is_whole(r)):
+            raise NotACall
+        r.family = ways[0].family.name
+        r.complete_call(call)
+
     def _read_named(self, r: ParseState) -> Steps:
         ways = [(separator, way) for way in self._ways_with("name") for separator in _separators(way.syntax)]
         separator = yield from _find_separator(r, tuple(separator for separator, _ in ways))
@@ -160,6 +206,14 @@ class Reader:
         r.family = way.family.name
         yield from way.syntax.read(r, way.family.closers)
         yield from _read_more(r, [way], way.family.closers)
+
+
+def _is_whole(r: ParseState) -> BoolSteps:
+    """Whether the reply ends here by itself."""
+    while not r.text[r.pos :].strip() and not r.ended:
+        r.take_blanks()
+        yield from r.wait_for_more()
+    return r.is_whole and not r.text[r.pos :].strip()
 
 
 def _read_guessed(r: ParseState, closers: tuple[str, ...], must_close: bool) -> Generator[None, None, list[OpenCall]]:
