@@ -37,6 +37,7 @@ _TOKENS = re.compile(
 _is_parameter_closer = re.compile(rf"{_TOKEN_OPENING}/{_BAR}+DSML{_BAR}+ ?parameter").match
 """What ends a value, which a parser of a server takes for a part of it: without the quote, the brace and this
 token's own bracket the stream ends (vllm-project/vllm#45877)."""
+_find_think_tag = re.compile(rf"{_TOKEN_OPENING}(/?)(?:\w+:)?think(?:>|\\u003[eE])").search
 _find_markup = re.compile(rf"{_TOKEN_OPENING}/?{_BAR}+DSML{_BAR}").match
 _find_quote = re.compile(r'(?:[^"\\]|\\.)*?"', re.DOTALL).match
 _LONGEST_TOKENS = 300
@@ -177,6 +178,8 @@ class _Arguments:
         """The last character before it."""
         self._is_clean = True
         """No token inside a text was passed on."""
+        self._may_have_tags = False
+        """A `<` has come."""
         self._tail: str | None = None
         """What came behind the object; None while it is not complete."""
 
@@ -202,6 +205,7 @@ class _Arguments:
         if self._read_passed():
             self._tail = text
             return ""
+        self._may_have_tags = True
         text, self._held = self._held + text, ""
         text = self._read(text)
         self._passed.append(text)
@@ -309,6 +313,8 @@ class _Arguments:
 
     def take_rest(self, *, whole: bool) -> str:
         """Return what is still held, as no more comes."""
+        if self._may_have_tags:
+            self._warn_of_reasoning()
         if self._markup is not None:
             return self._take_markup()
         if self._head:
@@ -321,6 +327,13 @@ class _Arguments:
             # the parser of a server lost the last brace (sgl-project/sglang#19345)
             self._warnings.add("the arguments of a call of the model server are not complete")
         return self._take_tail(self._tail or "")
+
+    def _warn_of_reasoning(self) -> None:
+        """Add a warning if a text has a closing tag of reasoning that it has not opened (vllm-project/vllm#44676). The
+        text stays: it can be a program's."""
+        tag = _find_think_tag("".join((*self._passed, self._held)))
+        if tag is not None and tag.group(1):
+            self._warnings.add("a text in the arguments of a function call has a closing tag of reasoning")
 
     def _take_tail(self, tail: str) -> str:
         """Return what is passed on of the text behind the object."""
