@@ -21,12 +21,12 @@ from app.steps.tool_parsers import harmony
 from app.steps.tool_parsers.family import Family
 from app.steps.tool_parsers.gemma import GemmaCall, read_bare_call
 from app.steps.tool_parsers.inkling import BLOCKS
-from app.steps.tool_parsers.json_calls import KeyedCalls, NamedCall, ObjectCalls
+from app.steps.tool_parsers.json_calls import KeyedCalls, NamedCall, NotedCall, ObjectCalls
 from app.steps.tool_parsers.minimax_m3 import NamespacedCall
 from app.steps.tool_parsers.pythonic import PythonCalls
 from app.steps.tool_parsers.xml_calls import XmlSyntax
 
-OBJECTS = ObjectCalls()
+OBJECTS, NOTED = ObjectCalls(), NotedCall()
 QWEN = XmlSyntax("<function=", "</function>", "<parameter=", "</parameter>")
 INVOKE = XmlSyntax('<invoke name="', "</invoke>", '<parameter name="', "</parameter>")
 MINIMAX = replace(INVOKE, break_pairs=True)
@@ -101,9 +101,11 @@ _MISTRAL = Family(
 
 FAMILIES: Mapping[str, Family] = {
     # with a bar instead of the bracket: can1357/oh-my-pi#10376
-    "hermes": Family("hermes", ("<tool_call>", "<tool_call| "), (OBJECTS, QWEN), _TOOL_CALL_END, guesses=("object",)),
+    "hermes": Family(
+        "hermes", ("<tool_call>", "<tool_call| "), (OBJECTS, QWEN, NOTED), _TOOL_CALL_END, guesses=("object",)
+    ),
     # also Qwen 3.5 to 3.8, Step 3.5, MiMo
-    "qwen3_coder": Family("qwen3_coder", _TOOL_CALL, (QWEN, OBJECTS), _TOOL_CALL_END, guesses=()),
+    "qwen3_coder": Family("qwen3_coder", _TOOL_CALL, (QWEN, OBJECTS, NOTED), _TOOL_CALL_END, guesses=()),
     "glm45": Family("glm45", _TOOL_CALL, (OBJECTS, QWEN, GLM), _TOOL_CALL_END),  # also GLM-4.7 and GLM-5
     # sglang: hunyuan_detector.py; vLLM: hy_v3_tool_parser.py, jamba_tool_parser.py, minimax_tool_parser.py
     "tool_calls": Family(

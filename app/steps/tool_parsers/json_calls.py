@@ -318,6 +318,32 @@ class NamedCall(Struct, frozen=True):
         return name
 
 
+class NotedCall(Struct, frozen=True):
+    """`[Calling tool: f({…})]` at the end of a reply, of a function that is offered: a server wrote earlier calls so
+    into the prompt, and the model goes on like that (raullenchai/Rapid-MLX#225)."""
+
+    opening: str = "[Calling tool:"
+
+    def is_next(self, r: ParseState) -> BoolSteps:
+        return (yield from r.is_at(self.opening))
+
+    def read(self, r: ParseState, closers: tuple[str, ...]) -> Steps:
+        r.pos += len(self.opening)
+        head, _ = yield from r.read_head("(", limit=_LIMIT)
+        call = r.open_call(head.strip())
+        if call.name not in r.tools:
+            raise NotACall
+        call.is_held = True
+        yield from r.skip_blanks()
+        if r.text[r.pos] != ")":
+            yield from read_arguments(r, call)
+        for bracket in (")", "]"):
+            yield from r.expect_tag(bracket)
+        if not call.is_object() or not (yield from r.is_before_tag(self.opening)):
+            raise NotACall
+        r.complete_call(call)
+
+
 def skip_before_arguments(r: ParseState) -> Steps:
     while (yield from r.accept_tag(*BEFORE_ARGUMENTS)):
         pass

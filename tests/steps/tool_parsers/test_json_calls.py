@@ -70,3 +70,31 @@ def test_arguments_that_are_encoded_too_often_stay_encoded() -> None:
     for often, expected in ((3, encoded[0]), (5, encoded[4])):
         call = f'<tool_call>{{"name":"f","arguments":{encoded[often]}}}</tool_call>'
         assert reply("hermes", call).short() == [("F", "f", expected)]
+
+
+NOTED = '[Calling tool: f({"n": 1})]'
+NOTED_CASES: list[tuple[str, list[tuple[str, ...]]]] = [
+    (NOTED, [F]),
+    (f"I look.\n{NOTED}\n", [("C", "I look.\n"), F]),
+    (f"{NOTED}\n[Calling tool: g()]", [F, ("F", "g", "{}")]),
+    ('[Calling tool: f( {"n": 1} ) ]', [F]),
+    *(
+        (text, [("C", text)])
+        for text in (
+            f"{NOTED}\nThat is how.",
+            '[Calling tool: other({"n": 1})]',
+            "[Calling tool: f(n)]",
+            '[Calling tool: f("n")]',
+            '[Calling tool: f({"n": 1}]',
+            '[Calling tool: f({"n": 1})',
+            "[Calling tool:",
+        )
+    ),
+]
+
+
+@each_case("seed", [None, 0, 1, 2])
+@each_case("family", ["auto", "hermes", "qwen3_coder"])
+@each_case(("text", "want"), NOTED_CASES)
+def test_a_noted_call_ends_a_reply(family: str, text: str, want: list[tuple[str, ...]], seed: int | None) -> None:
+    assert reply(family, text, seed).short() == want
