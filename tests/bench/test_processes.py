@@ -164,7 +164,8 @@ async def test_kill_spares_another_process_that_has_got_the_id(tmp_path: Path) -
 async def test_a_run_in_which_a_program_does_not_start_leaves_no_task(last_start: int, tmp_path: Path) -> None:
     """A task that is left may start a program when the others have been killed."""
     models = [FakeProgram(f"model-{name}", [], tmp_path, 0) for name in "abcd"]
-    tools, redis, other, nginx = (FakeProgram(name, [], tmp_path, 0) for name in ("tools", "redis", "gateway-2", "nginx"))
+    others = ("tools", "redis", "gateway-2", "nginx")
+    tools, redis, other, nginx = (FakeProgram(name, [], tmp_path, 0) for name in others)
     gateways = [FakeProgram("gateway-1", [], tmp_path, 0, last_start=last_start), other]
     keys = dict.fromkeys(("one", "two", "three", "limited"), "key")
     rig = Rig(tmp_path, [*models], tools, redis, [*gateways], nginx, keys)
