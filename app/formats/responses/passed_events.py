@@ -4,11 +4,12 @@ The gateway sets the model's name, which is the one that the client sent, and th
 warnings are in the last event.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from app.chat.accumulator import ReplyMessage
+from app.chat.accumulator import MessageAccumulator, MessageKind, ReplyMessage
 from app.chat.events import Finish, Passed
 from app.formats.base import ReplyInfo
 from app.formats.responses.events import EventWriter
@@ -31,7 +32,7 @@ _ITEM_START, _ITEM_END = "response.output_item.added", "response.output_item.don
 _FOLLOWED = _PART_STARTS | _PART_ENDS | _TEXT_ENDS | {_ITEM_START, _ITEM_END}
 _OWN_FIELDS = ("status", "output", "error", "incomplete_details", "usage", "completed_at", "parley")
 """The fields of a Response at its end that its beginning does not have."""
-_KINDS = {
+_KINDS: Mapping[str, MessageKind] = {
     "reasoning": "reasoning_content",
     "message": "content",
     "function_call": "function_call",
@@ -49,6 +50,8 @@ class OpenItem:
         self.item = item
         self.kind = _KINDS.get(item.get("type", ""))
         """The kind of message that it is; None for an item that is none."""
+        self.blank = ""
+        """White space that is all that has come of its text: of no message yet."""
         self.parts: list[Json] = []
         """Its texts that have ended."""
         self.part: Json | None = None
@@ -64,7 +67,12 @@ class OpenItem:
     @property
     def can_go_on(self) -> bool:
         """Whether its text may become longer."""
-        return not self.has_text_end and not (self.parts and self.part is None)
+        return not self.has_text_end and self.has_open_part
+
+    @property
+    def has_open_part(self) -> bool:
+        """Whether its text is in none of the parts that have ended."""
+        return self.part is not None or not self.parts
 
     def is_of(self, message: ReplyMessage) -> bool:
         """Whether the message may be in this item."""
@@ -138,6 +146,12 @@ class PassedEvents:
             open_item.part = None
         elif name in _TEXT_ENDS:
             open_item.has_text_end = True
+
+    def read_blank(self, accumulator: MessageAccumulator) -> None:
+        """Take note of white space that is the text of the last open item, which other messages would replace."""
+        last = next(reversed(self.open_items.values()), None)
+        if last is not None and last.kind is not None:
+            last.blank = accumulator.get_blank(last.kind) or last.blank
 
     def take_open(self) -> list[OpenItem]:
         """Return the items that are open, in their order, when no more of the server's events come."""

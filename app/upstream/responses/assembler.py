@@ -69,6 +69,7 @@ _THOUGHTS = {
 }
 """The events of reasoning without `.delta` and `.done`, with the field of the item that has the same text."""
 _TEXTS = {"response.output_text": "text", "response.refusal": "refusal"}
+_PARTS = frozenset(("response.content_part", "response.reasoning_part", "response.reasoning_summary_part"))
 _begins_object = re.compile(r'\s*(?:\{\s*["}]|\[\s*[{\["\]]|["n])').match
 """Finds the beginning of arguments that are an object, also one in a list or a string, or `null`."""
 _OTHER_ARGUMENTS = "the arguments of a tool call differ from those that the model server sent at its end"
@@ -111,7 +112,8 @@ class ResponsesAssembler:
     """Whether any event lacked what clients need to read it: its type, its item's index or id, a field of a call; or
     had what clients read in earlier ones: a text that had no deltas, a message or a call that only the end has
     (NVIDIA-NeMo/Switchyard#777, Sophomoresty/gemini-web2api#57); or was of an item that none has begun
-    (mnfst/llm-gateway#2064), or ended one without its text (agentgateway/agentgateway#2281)."""
+    (mnfst/llm-gateway#2064), or ended a text, an item or the reply without what its deltas had: clients take what the
+    end has (agentgateway/agentgateway#2281)."""
     _earlier: object = None
     """The event that began the run. Further events like it are taken by `_extend_run`; any other event ends the run."""
 
@@ -251,7 +253,7 @@ class ResponsesAssembler:
             elif name == "response.output_item.done":
                 slot = self._open_slot(event.item, event, out)
                 # Clients take the end of an item that has ended for another item.
-                inferred = slot.done or (slot.kind == "message" and _differs(event.item, slot))
+                inferred = slot.done or _differs(event.item, slot)
                 self._has_inferred = self._has_inferred or inferred
                 self._complete(event.item, slot, out)
             return
@@ -261,7 +263,9 @@ class ResponsesAssembler:
         base, _, step = name.rpartition(".")
         if step not in ("delta", "done"):
             return
-        if base in _TEXTS:
+        if base in _PARTS and step == "done":
+            self._feed_part_end(event)
+        elif base in _TEXTS:
             self._feed_text(event, _TEXTS[base], out)
         elif base in _THOUGHTS:
             self._feed_thought(event, _THOUGHTS[base], out)
@@ -284,9 +288,24 @@ class ResponsesAssembler:
             if not self._open_refusal:
                 self._begin_run(slot, key)
         else:
-            rest = self._take_rest(slot, key, event.text or event.refusal or "")
-            self._has_inferred = self._has_inferred or bool(rest)
-            self._add_text(slot, key, rest, out)
+            whole = event.text or event.refusal or ""
+            self._has_inferred = self._has_inferred or whole != slot.get_text(key)
+            self._add_text(slot, key, self._take_rest(slot, key, whole), out)
+
+    def _feed_part_end(self, event: ResponseEvent) -> None:
+        """Take the end of a part, whose text had events of its own before."""
+        slot = None if event.output_index is None else self._by_index.get(event.output_index)
+        if slot is None:
+            return
+        part = event.part or {}
+        place = (event.content_index if event.summary_index is None else event.summary_index) or 0
+        whole = get_text(part, "text") or get_text(part, "refusal")
+        if slot.kind == "message":
+            known = slot.get_text(("text", place)) or slot.get_text(("refusal", place))
+            self._has_inferred = self._has_inferred or whole != known
+        else:
+            known = slot.get_text((slot.thought, place))
+            self._has_inferred = self._has_inferred or not whole.startswith(known)
 
     def _feed_thought(self, event: ResponseEvent, kind: str, out: list[Event]) -> None:
         slot = self._find(event, "reasoning") or self._infer_slot("reasoning", event)
@@ -295,7 +314,9 @@ class ResponsesAssembler:
             self._add_thought(slot, key, self._join(slot, event, kind), out)
             self._begin_run(slot, key)
         else:
-            self._add_thought(slot, key, self._take_rest(slot, key, event.text or ""), out)
+            whole = event.text or ""
+            self._has_inferred = self._has_inferred or not whole.startswith(slot.get_text(key))
+            self._add_thought(slot, key, self._take_rest(slot, key, whole), out)
 
     def _feed_arguments(self, event: ResponseEvent, out: list[Event]) -> None:
         slot = self._find(event, "function_call") or self._infer_slot("function_call", event)
@@ -304,7 +325,9 @@ class ResponsesAssembler:
             self._add_arguments(slot, self._join(slot, event, "arguments"), out)
             self._begin_run(slot, key)
         else:
-            self._add_final_arguments(slot, event.arguments or "", out)
+            whole = event.arguments or ""
+            self._has_inferred = self._has_inferred or _differ(whole, slot)
+            self._add_final_arguments(slot, whole, out)
 
     # Slots.
 
@@ -602,7 +625,8 @@ class ResponsesAssembler:
             self._finish("stop", None, out)
 
     def _add_missing(self, output: list[Any], out: list[Event]) -> None:
-        """Emit the items of the last event's `output` of which no other event had anything."""
+        """Emit the items of the last event's `output` of which no other event had anything. Where it has not all that
+        the others had, clients cannot take it for the reply, unless it is empty."""
         slots = list(self._slots)
         for index, item in enumerate(output):
             if not isinstance(item, dict):
@@ -613,7 +637,10 @@ class ResponsesAssembler:
                 self._complete(item, self._open_slot(item, event, out), out)
             else:
                 slots.remove(slot)
+                self._has_inferred = self._has_inferred or _differs(item, slot)
                 self._complete(item, slot, out)
+        lost = [slot for slot in slots if not slot.done] if not output else slots
+        self._has_inferred = self._has_inferred or any(slot.done or slot.texts or slot.call >= 0 for slot in lost)
 
     def _finish(self, reason: FinishReason, native: str | None, out: list[Event]) -> None:
         self._flush_halves(out)
@@ -759,8 +786,21 @@ def _read_reason(response: dict[str, Any]) -> tuple[FinishReason, str | None]:
 
 
 def _differs(item: dict[str, Any], slot: Slot) -> bool:
-    """Whether the text of a message that ends is another one than its deltas were."""
-    return "".join(text for _, text in iter_message_texts(item)) != slot.get_all()
+    """Whether an item that ends has another text than its deltas were. Reasoning may have more; what is encrypted of it
+    must go back in this item, whatever its text."""
+    if slot.kind == "message":
+        return "".join(text for _, text in iter_message_texts(item)) != slot.get_all()
+    if slot.kind == "reasoning":
+        return not item.get("encrypted_content") and not "".join(
+            text for _, text in iter_thoughts(item, slot.thought)
+        ).startswith(slot.get_all())
+    return slot.kind == "function_call" and _differ(read_arguments(item), slot)
+
+
+def _differ(arguments: str, slot: Slot) -> bool:
+    """Whether the arguments at the end of a call are others than its deltas that were passed on."""
+    known = "" if slot.holds else slot.get_text(("arguments", 0))
+    return not arguments.startswith(known) and get_meaning(arguments) != get_meaning(known)
 
 
 def _find_slot(item: dict[str, Any], index: int, slots: list[Slot]) -> Slot | None:
