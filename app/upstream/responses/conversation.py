@@ -33,7 +33,7 @@ from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
 from app.openai_messages.messages import shorten_call_id, split_results, write_arguments
 from app.profiles import Profile
-from app.upstream.responses.items import VENDOR_ITEMS
+from app.upstream.responses.items import VENDOR_ITEMS, strip_input_id
 
 FORMATS = frozenset(("openai-responses-v1", "xai-responses-v1", "azure-openai-responses-v1"))
 """The formats of opaque reasoning that belong to this API, as OpenRouter names them."""
@@ -240,7 +240,7 @@ class _Writer:
         """Return the item that a detail holds; None for one that is not sent."""
         data, item = detail.get("data"), detail.get("item")
         if detail.get("type") == "reasoning.encrypted" and isinstance(data, str) and data:
-            id_ = detail.get("id")
+            id_ = strip_input_id(detail).get("id")
             id_ = id_ if isinstance(id_, str) and id_ else _make_id(self._before + len(self._items), data)
             return {"type": "reasoning", "id": id_, "summary": [], "encrypted_content": data}
         if detail.get("type") != "provider.item" or not isinstance(item, dict):
@@ -254,7 +254,7 @@ class _Writer:
                 f"an opaque item of the type {kind!r} was not sent: it has a URL that would be fetched"
             )
             return None
-        return dict(item)
+        return dict(strip_input_id(item))
 
     def _add_results(self, group: MessageGroup, customs: set[str]) -> None:
         lines, labelled = split_results(group.results)

@@ -1,6 +1,7 @@
 """What a Responses server's items hold: texts, reasoning, opaque fields; and what is known of one while it streams."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -20,6 +21,8 @@ VENDOR_ITEMS = frozenset(
     + ("apply_patch_call_output", "configuration_update", "compaction_trigger")
 )
 """Items that only OpenAI's servers know, or that its clients run."""
+_INPUT_ID = re.compile(r"[a-z]+_[0-9a-f]{32}_i[0-9]+")
+"""The id that the gateway gives an item of a request that it remembers, so that clients can refer to it."""
 CALLS = frozenset(("function_call", "custom_tool_call"))
 
 PartKey: TypeAlias = tuple[str, int]
@@ -100,6 +103,14 @@ class Slot:
 def get_text(item: Mapping[str, Any], name: str) -> str:
     value = item.get(name)
     return value if isinstance(value, str) else ""
+
+
+def strip_input_id(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an item as it came, without the id that the gateway has given it since."""
+    id_ = item.get("id")
+    if not isinstance(id_, str) or _INPUT_ID.fullmatch(id_) is None:
+        return item
+    return {name: value for name, value in item.items() if name != "id"}
 
 
 def lacks_fields(item: Mapping[str, Any]) -> bool:

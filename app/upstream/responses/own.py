@@ -33,7 +33,7 @@ from app.upstream.own_body import (
     write_own_tools,
 )
 from app.upstream.responses.conversation import NOTHING_WRITTEN, Written, join_texts, write_groups
-from app.upstream.responses.items import ENCRYPTED, LOGPROBS, VENDOR_ITEMS
+from app.upstream.responses.items import ENCRYPTED, LOGPROBS, VENDOR_ITEMS, strip_input_id
 from app.upstream.responses.request import RequestOptions, write_tool
 
 Json = dict[str, Any]
@@ -348,6 +348,7 @@ def _complete_item(entry: Any) -> Any:
     to this one. Reasoning needs an id."""
     if not isinstance(entry, dict):
         return entry
+    entry = strip_input_id(entry)
     id_, kind = entry.get("id"), entry.get("type", "message")
     if kind == "reasoning":
         return entry if "id" in entry else {"id": _make_id(entry), **entry}
