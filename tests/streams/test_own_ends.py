@@ -99,6 +99,24 @@ def test_a_text_that_is_missing_at_one_end_is_that_of_its_deltas(kind: str, summ
         assert (read_texts(output), faults) == (wanted, []), frames[at].name
 
 
+def test_a_custom_call_that_ends_without_its_input_has_that_of_its_deltas() -> None:
+    call: Json = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c1", "name": "run"}
+    place: Json = {"output_index": 0, "item_id": "ctc_1"}
+    response: Json = {"id": "r", "object": "response", "model": "m"}
+    for given in ("", "ls", "ls -l", "rm"):
+        item = {**call, "input": given}
+        frames = [
+            event("response.created", response={**response, "status": "in_progress", "output": []}),
+            event("response.output_item.added", output_index=0, item={**call, "input": ""}),
+            event("response.custom_tool_call_input.delta", **place, delta="ls "),
+            event("response.custom_tool_call_input.delta", **place, delta="-l"),
+            event("response.output_item.done", output_index=0, item=item),
+            event("response.completed", response={**response, "status": "completed", "output": [item]}),
+        ]
+        output, faults = get_output(frames)
+        assert faults == [] and [one["input"] for one in output] == ["ls -l"]
+
+
 def blank_reply(*, ends: bool, summary: bool = False) -> list[Frame]:
     """Return a reply with a blank message before its call, which its last event does not list."""
     first, *rest = copy.deepcopy(write_frames("responses", REPLIES["one call"]))

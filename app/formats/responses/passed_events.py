@@ -28,6 +28,7 @@ _TEXT_ENDS = frozenset(
     f"response.{name}.done"
     for name in ("output_text", "refusal", "reasoning_text", "reasoning_summary_text", "function_call_arguments")
 )
+_INPUT_DELTA = "response.custom_tool_call_input.delta"
 _ITEM_START, _ITEM_END = "response.output_item.added", "response.output_item.done"
 _FOLLOWED = _PART_STARTS | _PART_ENDS | _TEXT_ENDS | {_ITEM_START, _ITEM_END}
 _OWN_FIELDS = ("status", "output", "error", "incomplete_details", "usage", "completed_at", "parley")
@@ -54,6 +55,8 @@ class OpenItem:
         """White space that is all that has come of its text: of no message yet."""
         self.parts: list[Json] = []
         """Its texts that have ended."""
+        self.input = ""
+        """The deltas of a custom call."""
         self.part: Json | None = None
         """The text that is open, as it began; None if there is none, or its beginning did not come."""
         self.before = before
@@ -105,6 +108,8 @@ class PassedEvents:
         """Return the frame of an event. `before` is the message that is open before one whose name ends in `.added`."""
         text, name = event.data, event.name
         if name.endswith(".delta"):
+            if name == _INPUT_DELTA:
+                self._follow_input(msgspec.json.decode(text))
             return self._events.write_passed(name, text)
         if name in _ENDS:
             value = msgspec.json.decode(text)
@@ -146,6 +151,11 @@ class PassedEvents:
             open_item.part = None
         elif name in _TEXT_ENDS:
             open_item.has_text_end = True
+
+    def _follow_input(self, value: Json) -> None:
+        open_item, delta = self.open_items.get(value.get("output_index")), value.get("delta")
+        if open_item is not None and isinstance(delta, str):
+            open_item.input += delta
 
     def read_blank(self, accumulator: MessageAccumulator) -> None:
         """Take note of white space that is the text of the last open item, which other messages would replace."""

@@ -120,7 +120,7 @@ class ResponseEventEncoder(DeltaEncoder):
         """The place of the open text in its item."""
         self._skipped = ""
         """What the next text begins with and the open item has: the blank line that separates it from the text before
-        it in its message, or white space of the server's own events."""
+        it in its message, or what the server's own events had."""
         self._has_summary = self._options.summary
         """Whether the open reasoning is a summary."""
 
@@ -270,6 +270,7 @@ class ResponseEventEncoder(DeltaEncoder):
         name = "content" if message.kind == "content" or not self._has_summary else "summary"
         if own.item.get("type") == "custom_tool_call":
             made = {"input": made.get("input", unwrap_input(text)), "status": status}
+            self._skipped = own.input
         elif message.kind != "function_call":
             part = made.pop("content" if "content" in made else "summary")
             if message.kind == "reasoning_content":
@@ -281,6 +282,7 @@ class ResponseEventEncoder(DeltaEncoder):
             done = self._write_done(message, text, item)
         elif own.part is not None:
             done = self._end_part(message, item)
+        self._skipped = ""
         return done + self._events.end_item(item)
 
     def _end_own_item(self, own: OpenItem, status: str) -> bytes:
@@ -659,7 +661,8 @@ class ResponseEventEncoder(DeltaEncoder):
                 return b""
             case "function_call" if item.get("type") == "custom_tool_call":
                 written = item["input"]
-                delta = events.write_of_item("response.custom_tool_call_input.delta", delta=written) if written else b""
+                rest = written.removeprefix(self._skipped)
+                delta = events.write_of_item("response.custom_tool_call_input.delta", delta=rest) if rest else b""
                 return delta + events.write_of_item("response.custom_tool_call_input.done", input=written)
             case "function_call" if not is_search(message, self._options):
                 name = item["name"]

@@ -272,7 +272,7 @@ class ResponsesAssembler:
         elif base == "response.function_call_arguments":
             self._feed_arguments(event, out)
         elif base == "response.custom_tool_call_input":
-            self._custom_size += len(event.delta or "")
+            self._feed_input(event)
 
     def _feed_annotation(self, event: ResponseEvent, out: list[Event]) -> None:
         slot = self._find(event, "message")
@@ -328,6 +328,13 @@ class ResponsesAssembler:
             whole = event.arguments or ""
             self._has_inferred = self._has_inferred or _differ(whole, slot)
             self._add_final_arguments(slot, whole, out)
+
+    def _feed_input(self, event: ResponseEvent) -> None:
+        """Take a delta of a custom call, which is emitted at its end: it becomes a text of JSON."""
+        slot = self._find(event, "custom_tool_call")
+        if slot is not None and event.delta:
+            self._custom_size += len(event.delta)
+            slot.texts.setdefault(("input", 0), []).append(self._join(slot, event, "input"))
 
     # Slots.
 
@@ -558,7 +565,7 @@ class ResponsesAssembler:
         if slot.emitted_fields != slot.make_extra_content():
             slot.emitted_fields = slot.make_extra_content()
             self._calls.feed([ToolCallFragment(slot.call, extra_content=slot.emitted_fields)], out)
-        self._add_final_arguments(slot, read_arguments(item), out)
+        self._add_final_arguments(slot, read_arguments(item, slot.get_text(("input", 0))), out)
         self._release_arguments(slot, out)
         self._calls.seal_last_call(".", out)
 
@@ -794,6 +801,8 @@ def _differs(item: dict[str, Any], slot: Slot) -> bool:
         return not item.get("encrypted_content") and not "".join(
             text for _, text in iter_thoughts(item, slot.thought)
         ).startswith(slot.get_all())
+    if slot.kind == "custom_tool_call":
+        return not get_text(item, "input").startswith(slot.get_text(("input", 0)))
     return slot.kind == "function_call" and _differ(read_arguments(item), slot)
 
 

@@ -152,10 +152,12 @@ def iter_thoughts(item: Mapping[str, Any], kind: str) -> Iterator[tuple[PartKey,
             yield (kind, place), text
 
 
-def read_arguments(item: Mapping[str, Any]) -> str:
-    """Return the arguments of a call: those of a custom call as an object with its `input`."""
+def read_arguments(item: Mapping[str, Any], streamed: str = "") -> str:
+    """Return the arguments of a call: those of a custom call as an object with its `input`. If its deltas were another
+    text, they stand."""
     if item.get("type") == "custom_tool_call":
-        return json.dumps({"input": get_text(item, "input")}, ensure_ascii=False)
+        given = get_text(item, "input")
+        return json.dumps({"input": given if given.startswith(streamed) else streamed}, ensure_ascii=False)
     arguments = item.get("arguments")
     if isinstance(arguments, dict | list):
         return json.dumps(arguments, ensure_ascii=False)
