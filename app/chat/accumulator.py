@@ -390,6 +390,11 @@ class MessageAccumulator:
         last = self.messages[-1] if self.messages else None
         return last if last is not None and last in self._calls.values() else None
 
+    def get_blank(self, kind: MessageKind) -> str:
+        """Return the white space that the next message of this kind begins with, if no other one comes before it."""
+        held = self._held_blanks if kind == "content" else self._held_blank_thoughts
+        return "".join(held) if kind in ("content", "reasoning_content") else ""
+
     def end_text(self) -> None:
         """Let the next text begin a message."""
         self._open = None

@@ -31,7 +31,7 @@ from app.formats.responses.parse import parse_items
 from app.params import max_entries
 from app.responses_api.conversations import Conversation, Conversations
 from app.responses_api.pages import parse_query, select_page
-from app.responses_api.record import RecordTooLarge, add_item_ids
+from app.responses_api.record import RecordTooLarge, add_item_ids, complete_item
 from app.validation.violations import to_violations
 
 MAX_ADDED = 20
@@ -117,16 +117,17 @@ class _Handlers:
 
     async def list_items(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = await self._require().get(self._context.caller_id(scope), _id(scope))
-        await send_json(send, 200, select_page(found.items, parse_query(scope)))
+        await send_json(send, 200, select_page(list(map(complete_item, found.items)), parse_query(scope)))
 
     async def add_items(self, scope: Scope, receive: Receive, send: Send) -> None:
         items = _check_items((await self._read(scope, receive, _NewItems)).items)
         await self._change(scope, lambda found: replace(found, items=[*found.items, *items]))
-        await send_json(send, 200, select_page(items, {"order": "asc"}))
+        await send_json(send, 200, select_page(list(map(complete_item, items)), {"order": "asc"}))
 
     async def get_item(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = await self._require().get(self._context.caller_id(scope), _id(scope))
-        await send_json(send, 200, found.items[_find_item(found, scope["path_params"]["item_id"])])
+        item = found.items[_find_item(found, scope["path_params"]["item_id"])]
+        await send_json(send, 200, complete_item(item))
 
     async def delete_item(self, scope: Scope, receive: Receive, send: Send) -> None:
         def without_item(found: Conversation) -> Conversation:
@@ -167,7 +168,7 @@ def _parse(raw: bytes | bytearray, schema: type[_Schema], max_nesting: int) -> _
 
 
 def _check_items(items: list[Any]) -> list[Any]:
-    """Return the items with ids and in their full form. Raises InvalidInput."""
+    """Return the items with ids. Raises InvalidInput."""
     if find_references(items):
         raise InvalidInput([Violation("items", "must be the items themselves: references are not looked up here")])
     if not items:

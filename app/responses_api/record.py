@@ -223,10 +223,12 @@ def _model(record: ResponseRecord) -> str:
 
 
 def add_item_ids(items: list[Any], response_id: str, start: int) -> list[Any]:
-    """Return the input with an id on each item, from the position `start` on, and messages in their full form."""
+    """Return the input with an id on each item, from the position `start` on. Without that id, each is sent as it came
+    (`app.upstream.responses.items.strip_input_id`)."""
     suffix = response_id.rpartition("_")[2]
     return [
-        item if number < start else _complete_item(item, f"{suffix}_i{number}") for number, item in enumerate(items)
+        item if number < start or item.get("id") else {**item, "id": _make_item_id(item, f"{suffix}_i{number}")}
+        for number, item in enumerate(items)
     ]
 
 
@@ -243,14 +245,18 @@ _PREFIXES = {
 }
 
 
-def _complete_item(item: Any, suffix: str) -> Any:
-    kind = item.get("type") or "message"
-    complete = {"type": kind, "id": item.get("id") or f"{_PREFIXES.get(kind, 'item')}_{suffix}", **item}
-    complete["id"] = complete["id"] or f"{_PREFIXES.get(kind, 'item')}_{suffix}"
-    if kind == "message":
-        complete.setdefault("status", "completed")
-        if isinstance(item.get("content"), str):
-            said = item.get("role") == "assistant"
-            part = {"type": "output_text", "annotations": []} if said else {"type": "input_text"}
-            complete["content"] = [{**part, "text": item["content"]}]
+def _make_item_id(item: Any, suffix: str) -> str:
+    return f"{_PREFIXES.get(item.get('type') or 'message', 'item')}_{suffix}"
+
+
+def complete_item(item: Any) -> Any:
+    """Return an item with an id as OpenAI's API shows it: messages in their full form."""
+    complete = {"type": item.get("type") or "message", "id": item["id"], **item}
+    if complete["type"] != "message":
+        return complete
+    complete.setdefault("status", "completed")
+    if isinstance(item.get("content"), str):
+        said = item.get("role") == "assistant"
+        part = {"type": "output_text", "annotations": []} if said else {"type": "input_text"}
+        complete["content"] = [{**part, "text": item["content"]}]
     return complete

@@ -20,7 +20,7 @@ from app.formats.responses.response import describe_unstored, make_response
 from app.formats.responses.stored_stream import write_stored_stream
 from app.responses_api.background import BackgroundRun, BackgroundRuns
 from app.responses_api.pages import parse_query, select_page
-from app.responses_api.record import RUNNING, ResponseRecord, StoredResponses
+from app.responses_api.record import RUNNING, ResponseRecord, StoredResponses, complete_item
 from app.responses_api.reply import KeptEnd
 
 READ_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.3)
@@ -164,7 +164,8 @@ class _Handlers:
 
     async def list_input_items(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = await self._read(scope)
-        await send_json(send, 200, select_page(record.items[: record.input_length], parse_query(scope)))
+        items = list(map(complete_item, record.items[: record.input_length]))
+        await send_json(send, 200, select_page(items, parse_query(scope)))
 
     async def _read(self, scope: Scope) -> ResponseRecord:
         record = await self._stored.get(self._context.caller_id(scope), _id(scope))

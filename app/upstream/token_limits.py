@@ -108,6 +108,9 @@ _NUMBER = re.compile(r"(?<![\w.,-])(?:\d{1,3}(?:,\d{3}){1,3}|\d{4,12})(?![\w-]|[
 """A number of four digits or more: a smaller one is no context, but a status or the number of a message."""
 _OTHER_LENGTHS = _compile(r"(?:string|array) too long|\d (?:bytes|characters)\b")
 
+_SUM = _compile(r"you requested \d{1,12} tokens")
+"""Names the tokens of the prompt and of the reply together."""
+
 
 class Excess(Struct, frozen=True):
     """How much too long a prompt is."""
@@ -121,13 +124,15 @@ class Excess(Struct, frozen=True):
 
 def find_excess(message: str) -> Excess | None:
     """Return how long a prompt is, and how long it may be, from the words after which it is too long; None if the
-    message does not have both numbers. Servers that add the limit of output tokens to the prompt say the sum."""
+    message does not have both numbers."""
     if _OTHER_LENGTHS.search(message) is not None:
         return None
     numbers = [int(match[0].replace(",", "")) for match in _NUMBER.finditer(message)]
     limit = min(numbers, default=0) if len(set(numbers)) == 2 else _find_number(_CONTEXT, message)
-    tokens = next((number for number in numbers if limit is not None and number > limit), None)
-    return None if tokens is None or limit is None else Excess(tokens, limit)
+    tokens = _find_number(_PROMPT, message)
+    if tokens is None and _SUM.search(message) is None:
+        tokens = max(numbers, default=None)
+    return None if tokens is None or limit is None or tokens <= limit else Excess(tokens, limit)
 
 
 def _find_number(pattern: "re.Pattern[str]", message: str) -> int | None:

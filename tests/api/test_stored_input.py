@@ -91,7 +91,7 @@ def test_a_stored_conversation_is_refused_where_the_same_body_is(path: str) -> N
     with running(max_body_bytes=100 * KB, max_json_values=1000) as gateway:
         long = create(gateway, input="x" * 60 * KB).json["id"]
         longer = create(gateway, input="x" * 60 * KB, previous_response_id=long).json["id"]
-        many = create(gateway, input=[message("x")] * 190).json["id"]
+        many = create(gateway, input=[message("x")] * 280).json["id"]
         assert create(gateway, path, input="More", previous_response_id=long).status == 200
         refusals = [create(gateway, path, input="More", previous_response_id=id_) for id_ in (longer, many)]
         assert [code(answer) for answer in refusals] == [(413, "too_large")] * 2

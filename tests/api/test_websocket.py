@@ -459,3 +459,58 @@ def test_a_model_server_gets_the_bytes_that_it_gets_over_http() -> None:
         gateway.post("/v1/responses", {**body, "input": [user, *items, *more]})
     sent = [request.content for request in server.requests]
     assert sent[:2] == sent[2:]
+
+
+GIVEN: list[Frame] = [
+    {"role": "user", "content": "hi"},
+    {"content": [{"type": "input_text", "text": "this"}], "type": "message", "role": "developer"},
+    {"type": "reasoning", "summary": [], "encrypted_content": "E"},
+    {"type": "message", "role": "assistant", "content": "well"},
+    {"type": "function_call", "call_id": "c0", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c0", "output": "done"},
+    {"type": "message", "id": "msg_own", "role": "user", "content": "on", "status": "completed"},
+]
+
+
+@each_case("passed_bodies", [True, False])
+@each_case("stored", [True, False])
+def test_remembered_items_are_sent_to_a_server_of_the_same_api_as_they_came(passed_bodies: bool, stored: bool) -> None:
+    profile = {"passed_bodies": passed_bodies}
+    upstream = {"base_url": "http://model.test/v1", "api": "responses", "kind": "openai"}
+    models = {"m": {"upstreams": ["local"], "profile": profile}}
+    settings = SERVER | {"upstreams": {"local": upstream}, "models": models, "cache": {"url": "memory:"}}
+    text = {"type": "output_text", "text": "Hé", "annotations": []}
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]}
+    reply = {"id": "resp_up", "object": "response", "status": "completed", "model": "m", "output": [said]}
+    server = ModelServer(
+        lambda _: streamed(
+            *(
+                b"data: " + json.dumps(event).encode() + b"\n\n"
+                for event in (
+                    {"type": "response.output_item.done", "output_index": 0, "item": said},
+                    {"type": "response.completed", "response": reply},
+                )
+            )
+        )
+    )
+    more = [{"role": "user", "content": "more"}]
+    with Running(settings, server) as gateway:
+        client = Client(gateway)
+        first = {**HI, "input": GIVEN, "store": stored}
+        made = client.ask(first)[-1]["response"]
+        again = client.ask({**first, "input": more, "previous_response_id": made["id"]})[-1]["response"]
+        client.ask({**first, "input": more, "previous_response_id": again["id"]})
+        client.leave()
+        body = {name: value for name, value in first.items() if name != "type"} | {"stream": True, "store": False}
+        turns = [*GIVEN, *made["output"], *more]
+        gateway.post("/v1/responses", {**body, "input": turns})
+        gateway.post("/v1/responses", {**body, "input": [*turns, *again["output"], *more]})
+        if stored:
+            shown = gateway.get(f"/v1/responses/{made['id']}/input_items?order=asc").json["data"]
+            assert [item["type"] for item in shown] == [item.get("type", "message") for item in GIVEN]
+            assert shown[0]["content"] == [{"type": "input_text", "text": "hi"}] and all(item["id"] for item in shown)
+            reference = {"type": "item_reference", "id": shown[0]["id"]}
+            gateway.post("/v1/responses", {**body, "input": [reference]})
+            assert json.loads(server.requests[-1].content)["input"][0]["content"] == "hi"
+    sent = [request.content for request in server.requests]
+    assert sent[1:3] == sent[3:5]

@@ -163,11 +163,12 @@ async def test_kill_spares_another_process_that_has_got_the_id(tmp_path: Path) -
 @pytest.mark.parametrize("last_start", [0, 1], ids=["at first", "again"])
 async def test_a_run_in_which_a_program_does_not_start_leaves_no_task(last_start: int, tmp_path: Path) -> None:
     """A task that is left may start a program when the others have been killed."""
-    names = ("model-a", "model-b", "model-c", "tools", "redis", "gateway-1", "gateway-2", "nginx")
-    programs = [FakeProgram(name, [], tmp_path, 0) for name in names]
-    programs[5] = FakeProgram("gateway-1", [], tmp_path, 0, last_start=last_start)
+    models = [FakeProgram(f"model-{name}", [], tmp_path, 0) for name in "abcd"]
+    others = ("tools", "redis", "gateway-2", "nginx")
+    tools, redis, other, nginx = (FakeProgram(name, [], tmp_path, 0) for name in others)
+    gateways = [FakeProgram("gateway-1", [], tmp_path, 0, last_start=last_start), other]
     keys = dict.fromkeys(("one", "two", "three", "limited"), "key")
-    rig = Rig(tmp_path, [*programs[:3]], programs[3], programs[4], [*programs[5:7]], programs[7], keys)
+    rig = Rig(tmp_path, [*models], tools, redis, [*gateways], nginx, keys)
     before = asyncio.all_tasks()
     with pytest.raises(RigError, match="gateway-1"):
         await ChaosRun(rig, "seed", clients=0, seconds=4).run()

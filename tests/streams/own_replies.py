@@ -168,6 +168,7 @@ def list_response_faults(events: list[Json]) -> Iterator[str]:
     open_: dict[int, str] = {}
     done: list[Json] = []
     texts: dict[Any, str] = {}
+    streamed: dict[Any, str] = {}
     started = 0
     for event in events:
         index: Any = event.get("output_index")
@@ -181,10 +182,13 @@ def list_response_faults(events: list[Json]) -> Iterator[str]:
             if open_.pop(index, None) != event["item"].get("id"):
                 yield f"item {index} ends, and is not open with this id"
             done.append(event["item"])
+            if streamed.pop(index, None) not in (None, _join_texts(event["item"])):
+                yield f"item {index} ends with another text than its deltas"
         elif index is not None and open_.get(index) != event.get("item_id", open_.get(index)):
             yield f"{name} of item {index} with the id {event.get('item_id')}"
         elif name.endswith(".delta"):
             texts[place] = texts.get(place, "") + event["delta"]
+            streamed[index] = streamed.get(index, "") + event["delta"]
         elif name.endswith((".output_text.done", "_text.done", ".refusal.done")):
             text = event.get("text", event.get("refusal"))
             if texts.pop(place, "") != text:
@@ -199,6 +203,13 @@ def list_response_faults(events: list[Json]) -> Iterator[str]:
             yield "the output is not the items that have ended"
         if last["response"]["id"] != events[0]["response"]["id"]:
             yield "the id is another one at the end"
+
+
+def _join_texts(item: Json) -> str:
+    """Return what an item has of its deltas."""
+    parts = (*item.get("summary", ()), *(item.get("content") or ()))
+    texts = (part.get("text", part.get("refusal", "")) for part in parts)
+    return "".join((*texts, item.get("arguments", ""), item.get("input", "")))
 
 
 def write_stream(events: Iterable[Json]) -> bytes:

@@ -158,7 +158,8 @@ def test_a_long_message_is_read_in_linear_time(text: str) -> None:
         ("request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it", (9000, 8192)),
         ("Your request exceeded model token limit: 262144 (requested: 300000)", (300000, 262144)),
         (words(VLLM, 17000, 0), (17000, 16384)),
-        (words(OPENAI, 17000, 1000), (18000, 16384)),
+        (words(OPENAI, 17000, 1000), (17000, 16384)),
+        ("This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.", None),
         (
             "Bad request: prompt token count (5000) cannot exceed 4096. Total token count cannot exceed 4096.",
             (5000, 4096),

@@ -4,11 +4,12 @@ The gateway sets the model's name, which is the one that the client sent, and th
 warnings are in the last event.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from app.chat.accumulator import ReplyMessage
+from app.chat.accumulator import MessageAccumulator, MessageKind, ReplyMessage
 from app.chat.events import Finish, Passed
 from app.formats.base import ReplyInfo
 from app.formats.responses.events import EventWriter
@@ -27,11 +28,12 @@ _TEXT_ENDS = frozenset(
     f"response.{name}.done"
     for name in ("output_text", "refusal", "reasoning_text", "reasoning_summary_text", "function_call_arguments")
 )
+_INPUT_DELTA = "response.custom_tool_call_input.delta"
 _ITEM_START, _ITEM_END = "response.output_item.added", "response.output_item.done"
 _FOLLOWED = _PART_STARTS | _PART_ENDS | _TEXT_ENDS | {_ITEM_START, _ITEM_END}
 _OWN_FIELDS = ("status", "output", "error", "incomplete_details", "usage", "completed_at", "parley")
 """The fields of a Response at its end that its beginning does not have."""
-_KINDS = {
+_KINDS: Mapping[str, MessageKind] = {
     "reasoning": "reasoning_content",
     "message": "content",
     "function_call": "function_call",
@@ -49,8 +51,12 @@ class OpenItem:
         self.item = item
         self.kind = _KINDS.get(item.get("type", ""))
         """The kind of message that it is; None for an item that is none."""
+        self.blank = ""
+        """White space that is all that has come of its text: of no message yet."""
         self.parts: list[Json] = []
         """Its texts that have ended."""
+        self.input = ""
+        """The deltas of a custom call."""
         self.part: Json | None = None
         """The text that is open, as it began; None if there is none, or its beginning did not come."""
         self.before = before
@@ -64,7 +70,12 @@ class OpenItem:
     @property
     def can_go_on(self) -> bool:
         """Whether its text may become longer."""
-        return not self.has_text_end and not (self.parts and self.part is None)
+        return not self.has_text_end and self.has_open_part
+
+    @property
+    def has_open_part(self) -> bool:
+        """Whether its text is in none of the parts that have ended."""
+        return self.part is not None or not self.parts
 
     def is_of(self, message: ReplyMessage) -> bool:
         """Whether the message may be in this item."""
@@ -97,6 +108,8 @@ class PassedEvents:
         """Return the frame of an event. `before` is the message that is open before one whose name ends in `.added`."""
         text, name = event.data, event.name
         if name.endswith(".delta"):
+            if name == _INPUT_DELTA:
+                self._follow_input(msgspec.json.decode(text))
             return self._events.write_passed(name, text)
         if name in _ENDS:
             value = msgspec.json.decode(text)
@@ -138,6 +151,17 @@ class PassedEvents:
             open_item.part = None
         elif name in _TEXT_ENDS:
             open_item.has_text_end = True
+
+    def _follow_input(self, value: Json) -> None:
+        open_item, delta = self.open_items.get(value.get("output_index")), value.get("delta")
+        if open_item is not None and isinstance(delta, str):
+            open_item.input += delta
+
+    def read_blank(self, accumulator: MessageAccumulator) -> None:
+        """Take note of white space that is the text of the last open item, which other messages would replace."""
+        last = next(reversed(self.open_items.values()), None)
+        if last is not None and last.kind is not None:
+            last.blank = accumulator.get_blank(last.kind) or last.blank
 
     def take_open(self) -> list[OpenItem]:
         """Return the items that are open, in their order, when no more of the server's events come."""

@@ -118,8 +118,9 @@ class ResponseEventEncoder(DeltaEncoder):
         """The item that the server's own events have left open, until it ends."""
         self._part = 0
         """The place of the open text in its item."""
-        self._skips_break = False
-        """The next text begins with the blank line that separates it from the text before it in its message."""
+        self._skipped = ""
+        """What the next text begins with and the open item has: the blank line that separates it from the text before
+        it in its message, or what the server's own events had."""
         self._has_summary = self._options.summary
         """Whether the open reasoning is a summary."""
 
@@ -212,6 +213,7 @@ class ResponseEventEncoder(DeltaEncoder):
         if not event.name.endswith(".added"):
             return passed.write(event)
         self._accumulate_said()
+        passed.read_blank(self._accumulator)
         return passed.write(event, self._accumulator.open_message)
 
     def _accumulate_said(self) -> None:
@@ -222,6 +224,7 @@ class ResponseEventEncoder(DeltaEncoder):
         """End the server's own events: items, numbers and the open item go on from them."""
         self._passes = False
         self._accumulate_said()
+        passed.read_blank(self._accumulator)
         self._accumulator.drop_loose_extra()
         message = self._accumulator.open_message
         for known in self._accumulator.messages:
@@ -235,6 +238,7 @@ class ResponseEventEncoder(DeltaEncoder):
             return out + self._adopt(self._own, message)
         self._accumulator.end_text()
         if self._own is not None and message is not None and self._own.is_of(message) and message.text:
+            self._has_summary = self._own.is_summary
             out += self._close_own(self._own, message, "completed")
         return out
 
@@ -246,7 +250,7 @@ class ResponseEventEncoder(DeltaEncoder):
         events, out = self._events, b""
         events.reopen(own.index, own.item.get("id", ""))
         self._open, self._part, self._has_summary = message, len(own.parts), own.is_summary
-        self._skips_break = message is own.before and own.size_before == len(message.text) > 0
+        self._skipped = "\n\n" if message is own.before and own.size_before == len(message.text) > 0 else ""
         if message.kind != "function_call":
             if own.part is None and not own.get_text(message):
                 own.part = {}
@@ -266,15 +270,28 @@ class ResponseEventEncoder(DeltaEncoder):
         name = "content" if message.kind == "content" or not self._has_summary else "summary"
         if own.item.get("type") == "custom_tool_call":
             made = {"input": made.get("input", unwrap_input(text)), "status": status}
+            self._skipped = own.input
         elif message.kind != "function_call":
             part = made.pop("content" if "content" in made else "summary")
-            made = {**made, name: [*own.parts, *(part if own.can_go_on else ())]}
+            if message.kind == "reasoning_content":
+                part = [{"type": "summary_text" if self._has_summary else "reasoning_text", "text": text}]
+            made = {**made, name: [*own.parts, *(part if own.has_open_part else ())]}
         item = {**own.item, **made, "type": own.item.get("type"), "id": own.item.get("id")}
-        done = b"" if own.has_text_end or not own.can_go_on else self._write_done(message, text, item)
+        done = b""
+        if own.can_go_on:
+            done = self._write_done(message, text, item)
+        elif own.part is not None:
+            done = self._end_part(message, item)
+        self._skipped = ""
         return done + self._events.end_item(item)
 
     def _end_own_item(self, own: OpenItem, status: str) -> bytes:
-        """End an item that the server has opened, of which nothing has come that is known."""
+        """End an item that the server has opened, of which no message has come."""
+        if own.blank and own.kind is not None:
+            message = ReplyMessage(0, own.kind)
+            message.add(own.blank)
+            self._part, self._has_summary = len(own.parts), own.is_summary
+            return self._close_own(own, message, status)
         self._events.reopen(own.index, own.item.get("id", ""))
         return self._events.end_item({**own.item, "status": status})
 
@@ -284,8 +301,8 @@ class ResponseEventEncoder(DeltaEncoder):
     def _write_text(self, message: ReplyMessage, text: str) -> bytes:
         if not self._delta or message is not self._open:
             return b""
-        if self._skips_break:
-            self._skips_break, text = False, text.removeprefix("\n\n")
+        if self._skipped:
+            self._skipped, text = "", text.removeprefix(self._skipped)
         return self._events.write_delta(self._delta, text)
 
     @override
@@ -297,7 +314,9 @@ class ResponseEventEncoder(DeltaEncoder):
             return b""
         own = self._own
         if own is not None and self._open is None and self._can_adopt(own, message):
-            return self._write_opaque_fields(message) + self._adopt(own, message)
+            out = self._write_opaque_fields(message) + self._adopt(own, message)
+            self._skipped = self._skipped or own.blank
+            return out
         closed = self._close_item("completed")
         return closed if self._is_part_of_summary(message) else closed + self._open_item(message)
 
@@ -623,16 +642,13 @@ class ResponseEventEncoder(DeltaEncoder):
         match message.kind:
             case "reasoning_content" if self._has_summary:
                 done = events.write_of_item("response.reasoning_summary_text.done", summary_index=place, text=text)
-                part = item["summary"][place]
-                return done + events.write_of_item(
-                    "response.reasoning_summary_part.done", summary_index=place, part=part
-                )
+                return done + self._end_part(message, item)
             case "reasoning_content":
                 done = events.write_of_item("response.reasoning_text.done", content_index=place, text=text)
-                return done + self._end_part(item)
+                return done + self._end_part(message, item)
             case "content" if message.refusal:
                 done = events.write_of_item("response.refusal.done", content_index=place, refusal=text)
-                return done + self._end_part(item)
+                return done + self._end_part(message, item)
             case "content":
                 done = events.write_of_item(
                     "response.output_text.done",
@@ -640,12 +656,13 @@ class ResponseEventEncoder(DeltaEncoder):
                     text=text,
                     logprobs=write_logprobs(message.logprobs),
                 )
-                return done + self._end_part(item)
+                return done + self._end_part(message, item)
             case "function_call" if message.server is not None:
                 return b""
             case "function_call" if item.get("type") == "custom_tool_call":
                 written = item["input"]
-                delta = events.write_of_item("response.custom_tool_call_input.delta", delta=written) if written else b""
+                rest = written.removeprefix(self._skipped)
+                delta = events.write_of_item("response.custom_tool_call_input.delta", delta=rest) if rest else b""
                 return delta + events.write_of_item("response.custom_tool_call_input.done", input=written)
             case "function_call" if not is_search(message, self._options):
                 name = item["name"]
@@ -653,9 +670,12 @@ class ResponseEventEncoder(DeltaEncoder):
             case _:
                 return b""
 
-    def _end_part(self, item: dict[str, Any]) -> bytes:
-        part = item["content"][self._part]
-        return self._events.write_of_item("response.content_part.done", content_index=self._part, part=part)
+    def _end_part(self, message: ReplyMessage, item: dict[str, Any]) -> bytes:
+        write, place = self._events.write_of_item, self._part
+        if message.kind == "reasoning_content" and self._has_summary:
+            part = item["summary"][place]
+            return write("response.reasoning_summary_part.done", summary_index=place, part=part)
+        return write("response.content_part.done", content_index=place, part=item["content"][place])
 
     def _write_opaque_fields(self, message: ReplyMessage) -> bytes:
         """Write what the model's server wants back with a message, for which it has no field, as an item of its own.

@@ -7,11 +7,12 @@ from app.upstream.api import Api
 from app.upstream.reply.logprobs import ScoredAssembler, score_items
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
-from app.upstream.responses.assembler import PassingAssembler, ResponsesAssembler
+from app.upstream.responses.assembler import ResponsesAssembler
 from app.upstream.responses.conversation import write_beginning
 from app.upstream.responses.decoder import EachEventDecoder, EventDecoder, decode, decode_kept
 from app.upstream.responses.own import build_own, write_own_beginning
 from app.upstream.responses.passed_body import build_passed
+from app.upstream.responses.passing import PassingAssembler
 from app.upstream.responses.repair import strip_reasoning
 from app.upstream.responses.request import build
 

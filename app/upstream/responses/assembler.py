@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
-from typing_extensions import override
 
 from app.chat.events import (
     NEXT_MESSAGE,
@@ -25,8 +24,6 @@ from app.chat.events import (
     Fault,
     Finish,
     FinishReason,
-    Passed,
-    PassedEnd,
     ReasoningDelta,
     TextDelta,
 )
@@ -38,13 +35,17 @@ from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import merge_usage, normalize_usage
 from app.upstream.reply.usual_decoder import RepeatedEvent
-from app.upstream.responses.decoder import decode, decode_kept
+from app.upstream.responses.decoder import decode
 from app.upstream.responses.event import KeptEvent, ResponseEvent
 from app.upstream.responses.items import (
     CALLS,
     PartKey,
     Slot,
+    differs,
+    find_free_index,
+    find_slot,
     get_text,
+    have_other_arguments,
     iter_annotations,
     iter_message_texts,
     iter_thoughts,
@@ -69,19 +70,18 @@ _THOUGHTS = {
 }
 """The events of reasoning without `.delta` and `.done`, with the field of the item that has the same text."""
 _TEXTS = {"response.output_text": "text", "response.refusal": "refusal"}
+_PARTS = frozenset(("response.content_part", "response.reasoning_part", "response.reasoning_summary_part"))
 _begins_object = re.compile(r'\s*(?:\{\s*["}]|\[\s*[{\["\]]|["n])').match
 """Finds the beginning of arguments that are an object, also one in a list or a string, or `null`."""
 _OTHER_ARGUMENTS = "the arguments of a tool call differ from those that the model server sent at its end"
 _IN_BACKGROUND = "the server answers in the background: `background` of the request must be false"
 _NOT_A_REPLY = "not_a_reply"
 _TOO_MANY_CALLS = f"the model server's reply has more than {MAX_CALLS} tool calls"
-_NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
-"""The names of events that are passed on: another one could end its line."""
 _NOTHING = "the model server ended its reply without any part of it"
 _INCOMPLETE = "the model server's reply ended before it was finished"
 
 
-_Item: TypeAlias = ResponseEvent | KeptEvent | RepeatedEvent | StreamDone | ErrorEvent | MalformedData | None
+ReplyItem: TypeAlias = ResponseEvent | KeptEvent | RepeatedEvent | StreamDone | ErrorEvent | MalformedData | None
 
 
 class ResponsesAssembler:
@@ -111,7 +111,8 @@ class ResponsesAssembler:
     """Whether any event lacked what clients need to read it: its type, its item's index or id, a field of a call; or
     had what clients read in earlier ones: a text that had no deltas, a message or a call that only the end has
     (NVIDIA-NeMo/Switchyard#777, Sophomoresty/gemini-web2api#57); or was of an item that none has begun
-    (mnfst/llm-gateway#2064), or ended one without its text (agentgateway/agentgateway#2281)."""
+    (mnfst/llm-gateway#2064), or ended a text, an item or the reply without what its deltas had: clients take what the
+    end has (agentgateway/agentgateway#2281)."""
     _earlier: object = None
     """The event that began the run. Further events like it are taken by `_extend_run`; any other event ends the run."""
 
@@ -138,7 +139,7 @@ class ResponsesAssembler:
         """Return the usage that the server has reported so far, normalized."""
         return normalize_usage(self._usage)
 
-    def feed(self, items: Sequence[_Item]) -> list[Event]:
+    def feed(self, items: Sequence[ReplyItem]) -> list[Event]:
         out: list[Event] = []
         for item in items:
             if self.ended:
@@ -156,7 +157,7 @@ class ResponsesAssembler:
             self._feed_item(decode(item.get_json()), out)
             self._earlier = None if self._run is None else item.earlier
 
-    def _feed_item(self, item: _Item, out: list[Event]) -> None:
+    def _feed_item(self, item: ReplyItem, out: list[Event]) -> None:
         if type(item) is ResponseEvent:
             self._feed_event(item, out)
         elif type(item) is ErrorEvent:
@@ -251,7 +252,7 @@ class ResponsesAssembler:
             elif name == "response.output_item.done":
                 slot = self._open_slot(event.item, event, out)
                 # Clients take the end of an item that has ended for another item.
-                inferred = slot.done or (slot.kind == "message" and _differs(event.item, slot))
+                inferred = slot.done or differs(event.item, slot)
                 self._has_inferred = self._has_inferred or inferred
                 self._complete(event.item, slot, out)
             return
@@ -261,14 +262,16 @@ class ResponsesAssembler:
         base, _, step = name.rpartition(".")
         if step not in ("delta", "done"):
             return
-        if base in _TEXTS:
+        if base in _PARTS and step == "done":
+            self._feed_part_end(event)
+        elif base in _TEXTS:
             self._feed_text(event, _TEXTS[base], out)
         elif base in _THOUGHTS:
             self._feed_thought(event, _THOUGHTS[base], out)
         elif base == "response.function_call_arguments":
             self._feed_arguments(event, out)
         elif base == "response.custom_tool_call_input":
-            self._custom_size += len(event.delta or "")
+            self._feed_input(event)
 
     def _feed_annotation(self, event: ResponseEvent, out: list[Event]) -> None:
         slot = self._find(event, "message")
@@ -284,9 +287,24 @@ class ResponsesAssembler:
             if not self._open_refusal:
                 self._begin_run(slot, key)
         else:
-            rest = self._take_rest(slot, key, event.text or event.refusal or "")
-            self._has_inferred = self._has_inferred or bool(rest)
-            self._add_text(slot, key, rest, out)
+            whole = event.text or event.refusal or ""
+            self._has_inferred = self._has_inferred or whole != slot.get_text(key)
+            self._add_text(slot, key, self._take_rest(slot, key, whole), out)
+
+    def _feed_part_end(self, event: ResponseEvent) -> None:
+        """Take the end of a part, whose text had events of its own before."""
+        slot = None if event.output_index is None else self._by_index.get(event.output_index)
+        if slot is None:
+            return
+        part = event.part or {}
+        place = (event.content_index if event.summary_index is None else event.summary_index) or 0
+        whole = get_text(part, "text") or get_text(part, "refusal")
+        if slot.kind == "message":
+            known = slot.get_text(("text", place)) or slot.get_text(("refusal", place))
+            self._has_inferred = self._has_inferred or whole != known
+        else:
+            known = slot.get_text((slot.thought, place))
+            self._has_inferred = self._has_inferred or not whole.startswith(known)
 
     def _feed_thought(self, event: ResponseEvent, kind: str, out: list[Event]) -> None:
         slot = self._find(event, "reasoning") or self._infer_slot("reasoning", event)
@@ -295,7 +313,9 @@ class ResponsesAssembler:
             self._add_thought(slot, key, self._join(slot, event, kind), out)
             self._begin_run(slot, key)
         else:
-            self._add_thought(slot, key, self._take_rest(slot, key, event.text or ""), out)
+            whole = event.text or ""
+            self._has_inferred = self._has_inferred or not whole.startswith(slot.get_text(key))
+            self._add_thought(slot, key, self._take_rest(slot, key, whole), out)
 
     def _feed_arguments(self, event: ResponseEvent, out: list[Event]) -> None:
         slot = self._find(event, "function_call") or self._infer_slot("function_call", event)
@@ -304,7 +324,16 @@ class ResponsesAssembler:
             self._add_arguments(slot, self._join(slot, event, "arguments"), out)
             self._begin_run(slot, key)
         else:
-            self._add_final_arguments(slot, event.arguments or "", out)
+            whole = event.arguments or ""
+            self._has_inferred = self._has_inferred or have_other_arguments(whole, slot)
+            self._add_final_arguments(slot, whole, out)
+
+    def _feed_input(self, event: ResponseEvent) -> None:
+        """Take a delta of a custom call, which is emitted at its end: it becomes a text of JSON."""
+        slot = self._find(event, "custom_tool_call")
+        if slot is not None and event.delta:
+            self._custom_size += len(event.delta)
+            slot.texts.setdefault(("input", 0), []).append(self._join(slot, event, "input"))
 
     # Slots.
 
@@ -535,7 +564,7 @@ class ResponsesAssembler:
         if slot.emitted_fields != slot.make_extra_content():
             slot.emitted_fields = slot.make_extra_content()
             self._calls.feed([ToolCallFragment(slot.call, extra_content=slot.emitted_fields)], out)
-        self._add_final_arguments(slot, read_arguments(item), out)
+        self._add_final_arguments(slot, read_arguments(item, slot.get_text(("input", 0))), out)
         self._release_arguments(slot, out)
         self._calls.seal_last_call(".", out)
 
@@ -602,18 +631,22 @@ class ResponsesAssembler:
             self._finish("stop", None, out)
 
     def _add_missing(self, output: list[Any], out: list[Event]) -> None:
-        """Emit the items of the last event's `output` of which no other event had anything."""
+        """Emit the items of the last event's `output` of which no other event had anything. Where it has not all that
+        the others had, clients cannot take it for the reply, unless it is empty."""
         slots = list(self._slots)
         for index, item in enumerate(output):
             if not isinstance(item, dict):
                 continue
-            slot = _find_slot(item, index, slots)
+            slot = find_slot(item, index, slots)
             if slot is None:
-                event = ResponseEvent(output_index=_free_index(self._by_index, index), item=item)
+                event = ResponseEvent(output_index=find_free_index(self._by_index, index), item=item)
                 self._complete(item, self._open_slot(item, event, out), out)
             else:
                 slots.remove(slot)
+                self._has_inferred = self._has_inferred or differs(item, slot)
                 self._complete(item, slot, out)
+        lost = [slot for slot in slots if not slot.done] if not output else slots
+        self._has_inferred = self._has_inferred or any(slot.done or slot.texts or slot.call >= 0 for slot in lost)
 
     def _finish(self, reason: FinishReason, native: str | None, out: list[Event]) -> None:
         self._flush_halves(out)
@@ -665,75 +698,6 @@ class ResponsesAssembler:
         return faults.make_fault("upstream_incomplete", text, cause=_NOT_A_REPLY)
 
 
-class PassingAssembler(ResponsesAssembler):
-    """Returns the server's own events, too, in their order and before what they bring. They are held until the reply
-    has begun, because before that another server may be tried. They end with the first one from which something had to
-    be inferred. A whole reply is one event of the name `response`."""
-
-    def __init__(self, reply_id: str) -> None:
-        super().__init__(reply_id)
-        self._passed: list[Event] = []
-        self._has_begun = False
-        self._passes = True
-        self._known_name = ""
-        """The name of the last event, which is one that is passed on."""
-
-    @override
-    def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
-        if item.earlier is self._earlier:
-            place = len(out)
-            if self._passes:
-                out.append(Passed(self._known_name, item.get_json().decode()))
-            if self._extend_run(item.text, out):
-                return
-            del out[place:]
-        self._feed_kept(decode_kept(item.get_json()), out)
-        self._earlier = None if self._run is None or not self._has_begun else item.earlier
-
-    @override
-    def _feed_item(self, item: _Item, out: list[Event]) -> None:
-        kept = _keep_error(item) if type(item) is ErrorEvent else item
-        if type(kept) is KeptEvent:
-            self._feed_kept(kept, out)
-        else:
-            super()._feed_item(kept, out)
-
-    @override
-    def _add_detail(self, detail: dict[str, Any], out: list[Event]) -> None:
-        super()._add_detail(detail, out)
-        self._place_details(NEXT_MESSAGE, out)  # with the event that brings it, which says it to the client
-
-    def _feed_kept(self, kept: KeptEvent, out: list[Event]) -> None:
-        event, place = kept.event, len(out)
-        super()._feed_item(event, out)
-        has_brought = len(out) > place
-        failed = has_brought and type(out[-1]) is Failed
-        if not self._passes or failed:
-            return
-        if self._has_inferred or kept.is_named or (event is not None and event.item_id and event.output_index is None):
-            self._passes = False
-            out[place:place] = [*self._passed, PassedEnd()]
-            self._passed = []
-            return
-        name = (event.type or "response") if event is not None else ""
-        if name == self._known_name or _NAME.fullmatch(name):
-            self._known_name = name
-            self._passed.append(Passed(name, kept.text))
-        if self._passed and (self._has_begun or has_brought):
-            self._has_begun = True
-            out[place:place] = self._passed
-            self._passed = []
-
-
-def _keep_error(item: ErrorEvent) -> ErrorEvent | KeptEvent:
-    """Return the event of a tool's failure, which has the framing of an error."""
-    try:
-        kept = decode_kept(item.data)
-    except ValueError:
-        return item
-    return kept if kept.event is not None and kept.event.type.startswith("response.") else item
-
-
 def _make_failure(response: dict[str, Any]) -> Fault:
     error = response.get("error")
     if error:
@@ -756,27 +720,3 @@ def _read_reason(response: dict[str, Any]) -> tuple[FinishReason, str | None]:
     word = details.get("reason") if isinstance(details, dict) else None
     word = word[:200] if isinstance(word, str) else None
     return ("content_filter" if word == "content_filter" else "length"), word
-
-
-def _differs(item: dict[str, Any], slot: Slot) -> bool:
-    """Whether the text of a message that ends is another one than its deltas were."""
-    return "".join(text for _, text in iter_message_texts(item)) != slot.get_all()
-
-
-def _find_slot(item: dict[str, Any], index: int, slots: list[Slot]) -> Slot | None:
-    """Return the slot of an item of the end's `output`: by its id, else by its place, else, where the events had no
-    `output_index`, the first of its type."""
-    kind, id_ = get_text(item, "type") or "message", get_text(item, "id")
-    same = [slot for slot in slots if slot.kind == kind]
-    for slot in same:
-        if id_ and slot.id == id_:
-            return slot
-    for slot in same:
-        if slot.index == index:
-            return slot
-    return next((slot for slot in same if slot.index is None), None)
-
-
-def _free_index(known: dict[int, Slot], index: int) -> int:
-    """Return the place of an item that no event had, if it is free; else one that no item has."""
-    return index if index not in known else max(known) + 1

@@ -33,7 +33,7 @@ from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
 from app.openai_messages.messages import shorten_call_id, split_results, write_arguments
 from app.profiles import Profile
-from app.upstream.responses.items import VENDOR_ITEMS
+from app.upstream.responses.items import VENDOR_ITEMS, strip_input_id
 
 FORMATS = frozenset(("openai-responses-v1", "xai-responses-v1", "azure-openai-responses-v1"))
 """The formats of opaque reasoning that belong to this API, as OpenRouter names them."""
@@ -45,6 +45,7 @@ _CLIENT_ITEMS = frozenset(
     ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "computer_call_output")
 )
 
+_LAST_THOUGHTS = "encrypted reasoning at the end of a turn was not sent: servers take it only before an item of theirs"
 _KINDS = {"reasoning": "reasoning", "text": "text", "media": "text", "tool_call": "call", "tool_result": "result"}
 
 Json = dict[str, Any]
@@ -87,7 +88,7 @@ def write_conversation(request: ChatRequest, profile: Profile) -> WrittenConvers
     written.violations = sorted(violations, key=lambda violation: violation.path)
     if violations:
         return written
-    _write_groups(groups, request, profile, written)
+    _write_groups(groups, request, profile, written).end()
     if messages and not written.items and written.instructions is None:
         text = "no message has content for the model: add a message with text or media"
         written.violations.append(Violation(request.paths.conversation, text))
@@ -100,8 +101,8 @@ def write_beginning(request: ChatRequest, profile: Profile) -> WrittenMessages |
     if grouped is None:
         return None
     written = WrittenConversation(_find_written(request))
-    waits = _write_groups(grouped[0], request, profile, written)
-    if waits or written.warnings:
+    writer = _write_groups(grouped[0], request, profile, written)
+    if writer.waits or written.warnings:
         return None
     state = Written(written.instructions, written.before.count + len(written.items))
     return WrittenMessages(written.items, grouped[1], state)
@@ -120,6 +121,7 @@ def write_groups(groups: Sequence[MessageGroup], joiner: str, profile: Profile, 
     writer = _Writer(profile, joiner, written)
     for group in groups:
         writer.add(group)
+    writer.end()
     return WrittenGroups(written.items, written.warnings)
 
 
@@ -129,8 +131,8 @@ def _find_written(request: ChatRequest) -> Written:
 
 def _write_groups(
     groups: Sequence[MessageGroup], request: ChatRequest, profile: Profile, written: WrittenConversation
-) -> bool:
-    """Write the groups; return whether there is reasoning that waits for the item behind it."""
+) -> "_Writer":
+    """Write the groups; there may be reasoning that waits for the item behind it."""
     leading, joiner = 0, request.text_joiner
     if request.before is None:
         # System messages alone are items: OpenAI demands an `input` (BerriAI/litellm pull request 29817).
@@ -140,7 +142,7 @@ def _write_groups(
     writer = _Writer(profile, joiner, written)
     for group in groups[leading:]:
         writer.add(group)
-    return writer.waits
+    return writer
 
 
 class _Writer:
@@ -164,16 +166,18 @@ class _Writer:
         if group.role == "assistant":
             self._add_turn(group)
             return
-        self._place_last_thoughts()
+        self.end()
         self._items.append(write_message(group.role, self._write_content(group.texts)))
 
-    def _place_last_thoughts(self) -> None:
-        """Put encrypted reasoning behind the last text of a turn before that text: servers refuse reasoning that
-        no item of theirs follows. Any other is left out."""
+    def end(self) -> None:
+        """End a turn. Put encrypted reasoning behind its last text before that text: servers refuse reasoning that no
+        item of theirs follows. Any other is left out."""
         thoughts = [thought for thought in self._take_thoughts() if "encrypted_content" in thought]
         last = self._items[-1] if self._items else {}
         if thoughts and last.get("type") == "message" and last.get("role") == "assistant":
             self._items[-1:] = [*thoughts, last]
+        elif thoughts:
+            self._warnings.append(_LAST_THOUGHTS)
 
     def _add_turn(self, group: MessageGroup) -> None:
         texts: list[Json] = []
@@ -240,7 +244,7 @@ class _Writer:
         """Return the item that a detail holds; None for one that is not sent."""
         data, item = detail.get("data"), detail.get("item")
         if detail.get("type") == "reasoning.encrypted" and isinstance(data, str) and data:
-            id_ = detail.get("id")
+            id_ = strip_input_id(detail).get("id")
             id_ = id_ if isinstance(id_, str) and id_ else _make_id(self._before + len(self._items), data)
             return {"type": "reasoning", "id": id_, "summary": [], "encrypted_content": data}
         if detail.get("type") != "provider.item" or not isinstance(item, dict):
@@ -254,7 +258,7 @@ class _Writer:
                 f"an opaque item of the type {kind!r} was not sent: it has a URL that would be fetched"
             )
             return None
-        return dict(item)
+        return dict(strip_input_id(item))
 
     def _add_results(self, group: MessageGroup, customs: set[str]) -> None:
         lines, labelled = split_results(group.results)

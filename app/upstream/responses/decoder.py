@@ -19,7 +19,7 @@ from app.upstream.responses.event import KeptEvent, ResponseEvent
 
 _TEXTS = ("type", "delta", "text", "refusal", "arguments", "input", "item_id")
 _NUMBERS = ("output_index", "content_index", "summary_index")
-_OBJECTS = ("item", "response", "annotation")
+_OBJECTS = ("item", "response", "annotation", "part")
 _NEEDED = {
     "item": frozenset(("response.output_item.added", "response.output_item.done")),
     "response": frozenset(f"response.{word}" for word in ("completed", "incomplete", "failed", "cancelled")),

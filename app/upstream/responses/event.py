@@ -24,6 +24,7 @@ class ResponseEvent(Struct, gc=False):
     item: dict[str, Any] | None = None
     response: dict[str, Any] | None = None
     annotation: dict[str, Any] | None = None
+    part: dict[str, Any] | None = None
     whole: dict[str, Any] | None = None
     """All of the object, if it has no type, or is an `error`."""
     ragged: bool = False

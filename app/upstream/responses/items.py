@@ -1,11 +1,12 @@
 """What a Responses server's items hold: texts, reasoning, opaque fields; and what is known of one while it streams."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from app.chat.events import MediaOutput
-from app.upstream.reply.partial_tool_call import clean_name
+from app.upstream.reply.partial_tool_call import clean_name, get_meaning
 
 FORMAT = "openai-responses-v1"
 """The `format` of opaque reasoning, in OpenRouter's shape (openrouter.ai/docs/use-cases/reasoning-tokens)."""
@@ -20,6 +21,8 @@ VENDOR_ITEMS = frozenset(
     + ("apply_patch_call_output", "configuration_update", "compaction_trigger")
 )
 """Items that only OpenAI's servers know, or that its clients run."""
+_INPUT_ID = re.compile(r"[a-z]+_[0-9a-f]{32}_i[0-9]+")
+"""The id that the gateway gives an item of a request that it remembers, so that clients can refer to it."""
 CALLS = frozenset(("function_call", "custom_tool_call"))
 
 PartKey: TypeAlias = tuple[str, int]
@@ -102,6 +105,14 @@ def get_text(item: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def strip_input_id(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an item as it came, without the id that the gateway has given it since."""
+    id_ = item.get("id")
+    if not isinstance(id_, str) or _INPUT_ID.fullmatch(id_) is None:
+        return item
+    return {name: value for name, value in item.items() if name != "id"}
+
+
 def lacks_fields(item: Mapping[str, Any]) -> bool:
     """Whether an item that begins or ends lacks what clients read of it."""
     kind = get_text(item, "type")
@@ -141,10 +152,12 @@ def iter_thoughts(item: Mapping[str, Any], kind: str) -> Iterator[tuple[PartKey,
             yield (kind, place), text
 
 
-def read_arguments(item: Mapping[str, Any]) -> str:
-    """Return the arguments of a call: those of a custom call as an object with its `input`."""
+def read_arguments(item: Mapping[str, Any], streamed: str = "") -> str:
+    """Return the arguments of a call: those of a custom call as an object with its `input`. If its deltas were another
+    text, they stand."""
     if item.get("type") == "custom_tool_call":
-        return json.dumps({"input": get_text(item, "input")}, ensure_ascii=False)
+        given = get_text(item, "input")
+        return json.dumps({"input": given if given.startswith(streamed) else streamed}, ensure_ascii=False)
     arguments = item.get("arguments")
     if isinstance(arguments, dict | list):
         return json.dumps(arguments, ensure_ascii=False)
@@ -179,3 +192,42 @@ def read_picture(item: Mapping[str, Any]) -> MediaOutput | None:
         return MediaOutput("image", result)
     kind = item.get("output_format")
     return MediaOutput("image", f"data:image/{kind if kind in ('png', 'jpeg', 'webp') else 'png'};base64,{result}")
+
+
+def differs(item: dict[str, Any], slot: Slot) -> bool:
+    """Whether an item that ends has another text than its deltas were. Reasoning may have more; what is encrypted of it
+    must go back in this item, whatever its text."""
+    if slot.kind == "message":
+        return "".join(text for _, text in iter_message_texts(item)) != slot.get_all()
+    if slot.kind == "reasoning":
+        return not item.get("encrypted_content") and not "".join(
+            text for _, text in iter_thoughts(item, slot.thought)
+        ).startswith(slot.get_all())
+    if slot.kind == "custom_tool_call":
+        return not get_text(item, "input").startswith(slot.get_text(("input", 0)))
+    return slot.kind == "function_call" and have_other_arguments(read_arguments(item), slot)
+
+
+def have_other_arguments(arguments: str, slot: Slot) -> bool:
+    """Whether the arguments at the end of a call are others than its deltas that were passed on."""
+    known = "" if slot.holds else slot.get_text(("arguments", 0))
+    return not arguments.startswith(known) and get_meaning(arguments) != get_meaning(known)
+
+
+def find_slot(item: dict[str, Any], index: int, slots: list[Slot]) -> Slot | None:
+    """Return the slot of an item of the end's `output`: by its id, else by its place, else, where the events had no
+    `output_index`, the first of its type."""
+    kind, id_ = get_text(item, "type") or "message", get_text(item, "id")
+    same = [slot for slot in slots if slot.kind == kind]
+    for slot in same:
+        if id_ and slot.id == id_:
+            return slot
+    for slot in same:
+        if slot.index == index:
+            return slot
+    return next((slot for slot in same if slot.index is None), None)
+
+
+def find_free_index(known: dict[int, Slot], index: int) -> int:
+    """Return the place of an item that no event had, if it is free; else one that no item has."""
+    return index if index not in known else max(known) + 1

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from operator import is_
+from operator import is_, or_
 from typing import Any, NamedTuple
 
 import msgspec
@@ -33,7 +33,7 @@ from app.upstream.own_body import (
     write_own_tools,
 )
 from app.upstream.responses.conversation import NOTHING_WRITTEN, Written, join_texts, write_groups
-from app.upstream.responses.items import ENCRYPTED, LOGPROBS, VENDOR_ITEMS
+from app.upstream.responses.items import ENCRYPTED, LOGPROBS, VENDOR_ITEMS, strip_input_id
 from app.upstream.responses.request import RequestOptions, write_tool
 
 Json = dict[str, Any]
@@ -231,8 +231,13 @@ class _OwnWriter:
             self._takes(entry) and number not in unsent
             for number, entry in zip(block.numbers, block.entries, strict=True)
         ]
-        if all(takes) and not any(map(self._is_concerned, block.groups)):
-            self._add_own(block.entries)
+        without = [
+            self._has_no_translation(entry) and number not in unsent
+            for number, entry in zip(block.numbers, block.entries, strict=True)
+        ]
+        if all(map(or_, takes, without)) and not any(map(self._is_concerned, block.groups)):
+            self._warn_of_unsent(block.entries, takes)
+            self._add_own([entry for entry, taken in zip(block.entries, takes, strict=True) if taken])
             return
         base = write_groups(block.groups, self._request.text_joiner, self._profile.neutral, self.count)
         now = write_groups(block.groups, self._request.text_joiner, self._profile, self.count)
@@ -306,6 +311,14 @@ class _OwnWriter:
         fields = _VENDOR_ITEM_FIELDS.get(kind, ())
         return kind not in VENDOR_ITEMS and not any(entry.get(name) is not None for name in fields)
 
+    def _has_no_translation(self, entry: Any) -> bool:
+        """Whether nothing of an item that the server does not take is sent in its place."""
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        is_own = (kind in _SERVER_ITEMS and self._source.has_own_calls) or (
+            kind == "web_search_call" and _OWN_SEARCH.fullmatch(str(entry.get("id"))) is not None
+        )
+        return kind in _LEFT_OUT and not is_own and not is_sealed(entry.get("encrypted_content"))
+
     def _merge(
         self, entries: Sequence[Any], takes: Sequence[bool], base: Sequence[Any], now: Sequence[Any]
     ) -> list[Any] | None:
@@ -348,6 +361,7 @@ def _complete_item(entry: Any) -> Any:
     to this one. Reasoning needs an id."""
     if not isinstance(entry, dict):
         return entry
+    entry = strip_input_id(entry)
     id_, kind = entry.get("id"), entry.get("type", "message")
     if kind == "reasoning":
         return entry if "id" in entry else {"id": _make_id(entry), **entry}

@@ -17,7 +17,7 @@ from app.openai_messages.messages import shorten_call_id
 from app.params import GenerateCfg, find_max_tokens
 from app.profiles import Profile
 from app.upstream.api import encode_tools, list_entries
-from app.upstream.responses.items import ENCRYPTED
+from app.upstream.responses.items import ENCRYPTED, strip_input_id
 
 Json = dict[str, Any]
 _NOT_SENT = (
@@ -61,6 +61,8 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
 
 def _convert(item: Any, profile: Profile) -> Any:
     """Return an item as it is sent: its `call_id` may be that of another server, which has longer ones."""
+    if isinstance(item, dict):
+        item = strip_input_id(item)
     call_id = item.get("call_id") if isinstance(item, dict) else None
     if isinstance(call_id, str) and (short := shorten_call_id(call_id, profile)) != call_id:
         return {**item, "call_id": short}

@@ -64,6 +64,14 @@ def test_a_reasoning_item_of_a_turn_without_a_text_is_not_sent() -> None:
     assert kinds(written) == ["message", "message"]
 
 
+def test_encrypted_reasoning_that_cannot_be_sent_is_warned_of_also_at_the_end_of_the_conversation() -> None:
+    for messages in ([USER, answer(reasoning_details=[RS]), USER], [USER, answer(reasoning_details=[RS])]):
+        written = write(*messages)
+        assert "rs_1" not in kinds(written) and "at the end of a turn" in written.warnings[0]
+    kept = write(USER, answer(Text("So.")), answer(reasoning_details=[RS]))
+    assert kinds(kept) == ["message", "rs_1", "message"] and not kept.warnings
+
+
 def test_text_of_reasoning_goes_only_to_servers_that_take_it_and_only_without_encrypted_content() -> None:
     plain = (USER, answer(Reasoning("t")), answer(Text("a")))
     assert [item["type"] for item in write(*plain).items] == ["message", "reasoning", "message"]

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from app.upstream.reply.usual_decoder import MIN_WAIT, RepeatedEvent
-from app.upstream.responses.assembler import PassingAssembler, ResponsesAssembler
+from app.upstream.responses.assembler import ResponsesAssembler
 from app.upstream.responses.decoder import EventDecoder, decode, decode_kept
 from app.upstream.responses.event import ResponseEvent
+from app.upstream.responses.passing import PassingAssembler
 from hypothesis import given
 from hypothesis import strategies as st
 

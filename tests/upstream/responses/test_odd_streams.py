@@ -156,9 +156,10 @@ def test_a_tool_that_failed_at_the_server_is_no_failure_of_the_reply_that_passes
     failed = {"type": "response.mcp_call.failed", "output_index": 0}
     reader, assembler = make_passing_reader("r")
     begun = added(1, type="message", id="m", content=[])
-    events = [begun, delta("output_text", "a", 1), failed, COMPLETED, delta("output_text", "late", 1)]
+    ended = {**begun, "type": "response.output_item.done", "item": {**begun["item"], "content": "a"}}
+    events = [begun, delta("output_text", "a", 1), failed, ended, COMPLETED, delta("output_text", "late", 1)]
     out = assembler.feed(reader.feed(write_stream(*events)))
-    assert [event.name for event in out if isinstance(event, Passed)] == [event["type"] for event in events[:4]]
+    assert [event.name for event in out if isinstance(event, Passed)] == [event["type"] for event in events[:5]]
     reader, assembler = make_passing_reader("r")
     (end,) = assembler.feed(reader.feed(b"event: error\ndata: out of memory\n\n"))
     assert isinstance(end, Failed)

@@ -297,3 +297,38 @@ def test_a_search_of_the_gateway_is_a_call_of_the_client_for_the_server() -> Non
     kinds = [item.get("type", "message") for item in sent["input"]]
     assert kinds == ["message", "function_call", "function_call_output", "message", "message"]
     assert sent["input"][2]["output"] == "[1] U\nu\nwords"
+
+
+LEFT_OUT: Json = {
+    "type": "web_search_call",
+    "id": "ws_1",
+    "status": "completed",
+    "action": {"type": "search", "query": "x"},
+}
+
+
+@each_case(
+    "turn",
+    [
+        [LEFT_OUT, ENCRYPTED_THOUGHT],
+        [ENCRYPTED_THOUGHT, LEFT_OUT],
+        [SAID, LEFT_OUT, ENCRYPTED_THOUGHT],
+        [LEFT_OUT, ENCRYPTED_THOUGHT, SAID],
+        [LEFT_OUT, ENCRYPTED_THOUGHT, LEFT_OUT, {**ENCRYPTED_THOUGHT, "id": "rs_3"}, CALL, RESULT],
+        [CALL, RESULT, LEFT_OUT, ENCRYPTED_THOUGHT],
+    ],
+)
+def test_items_beside_one_that_is_left_out_are_sent_as_they_came(turn: list[Json]) -> None:
+    sent, warnings = send(ask(HI, *turn, HI), "openai_compatible")
+    assert sent["input"] == [item for item in [HI, *turn, HI] if item is not LEFT_OUT]
+    assert len(warnings) == 1 and "web_search_call" in warnings[0]
+
+
+def test_reasoning_behind_a_turn_that_is_translated_goes_before_its_text() -> None:
+    custom = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c2", "name": "run", "input": "x"}
+    output = {"type": "custom_tool_call_output", "call_id": "c2", "output": "done"}
+    for turn, kept in (([SAID, ENCRYPTED_THOUGHT], True), ([ENCRYPTED_THOUGHT], False)):
+        # The opening of a seal changes the message, so that all of its turn is translated.
+        sent, warnings = send(ask(HI, custom, output, HI, think("", FOREIGN), LEFT_OUT, *turn, HI), "vllm")
+        assert ("reasoning" in [item["type"] for item in sent["input"]]) is kept
+        assert any("at the end of a turn" in text for text in warnings) is not kept

@@ -80,7 +80,7 @@ def test_a_stored_response_holds_the_servers_items_and_the_next_request_has_exac
         again = {"model": "m", "input": "More", "previous_response_id": id_}
         assert gateway.post("/v1/responses", again).status == 200
     body = json.loads(server.requests[1].content)
-    assert body["input"][1:3] == OUTPUT and body["input"][0]["content"][0]["text"] == "Hi"
+    assert body["input"][:3] == [{"type": "message", "role": "user", "content": "Hi"}, *OUTPUT]
     assert body["input"][3]["content"] == "More" and body["store"] is False
     assert "previous_response_id" not in body
 
