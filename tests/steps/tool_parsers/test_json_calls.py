@@ -72,15 +72,19 @@ def test_arguments_that_are_encoded_too_often_stay_encoded() -> None:
         assert reply("hermes", call).short() == [("F", "f", expected)]
 
 
+def stays(text: str) -> tuple[str, list[tuple[str, ...]]]:
+    return text, [("C", text)]
+
+
 NOTED = '[Calling tool: f({"n": 1})]'
 NOTED_CASES: list[tuple[str, list[tuple[str, ...]]]] = [
     (NOTED, [F]),
     (f"I look.\n{NOTED}\n", [("C", "I look.\n"), F]),
     (f"{NOTED}\n[Calling tool: g()]", [F, ("F", "g", "{}")]),
     ('[Calling tool: f( {"n": 1} ) ]', [F]),
-    *(
-        (text, [("C", text)])
-        for text in (
+    *map(
+        stays,
+        (
             f"{NOTED}\nThat is how.",
             '[Calling tool: other({"n": 1})]',
             "[Calling tool: f(n)]",
@@ -88,7 +92,7 @@ NOTED_CASES: list[tuple[str, list[tuple[str, ...]]]] = [
             '[Calling tool: f({"n": 1}]',
             '[Calling tool: f({"n": 1})',
             "[Calling tool:",
-        )
+        ),
     ),
 ]
 
