@@ -34,6 +34,7 @@ def say(*blocks: Any) -> Json:
 
 
 SO = text("So.", future=1)
+EMPTY: list[Json] = [{"content": [text("")]}, {"content": ""}, {"content": []}, {}]
 CASES: list[tuple[list[Json], list[Json], list[str]]] = [
     ([ask(text(""), SO)], [ask(SO)], []),
     ([HI, say(text("\n\n"), CALL), ask(RESULT)], [HI, say(CALL), ask(RESULT)], []),
@@ -51,7 +52,7 @@ CASES: list[tuple[list[Json], list[Json], list[str]]] = [
             [HI, say(CALL), ask({**RESULT, "is_error": True, "content": [text("Error")]})],
             [],
         )
-        for content in ({"content": [text("")]}, {"content": ""}, {"content": []}, {})
+        for content in EMPTY
     ),
     # A mark caches everything before it.
     ([ask(SO, text("", **MARK), text("b"))], [ask({**SO, **MARK}, text("b"))], []),
