@@ -1,6 +1,7 @@
 from app.chat.template_tokens import AROUND_ARGUMENTS, CALL_CLOSERS, TEXT_ENDS, TOKEN, TURN_ENDS, may_begin_token
 
 from tests.each_case import each_case
+from tests.linear_time import linear
 
 
 @each_case(
@@ -38,3 +39,9 @@ def test_each_token_is_found_whole(token: str) -> None:
 def test_a_text_may_end_with_a_token_that_also_stands_in_texts(token: str) -> None:
     assert token in TURN_ENDS
     assert token not in TEXT_ENDS
+
+
+@each_case("unit", ["<｜a｜" + " " * 10, "</｜a｜b>", "<|a|>", "</｜GCML｜parameter>", " \n"])
+@each_case("end", ["b" * 60 + "<", "<", ""])
+def test_what_stands_around_arguments_is_found_in_linear_time(unit: str, end: str) -> None:
+    assert linear(lambda size: AROUND_ARGUMENTS.fullmatch(unit * size + end), 5_000)
