@@ -128,7 +128,11 @@ def _join(*groups: tuple[str, ...]) -> str:
 TOKEN = re.compile(f"{_join(CALL_CLOSERS, TURN_ENDS, ('[ARGS]', '[TOOL_CALLS]', '[CALL_ID]'))}|{_SPECIAL}")
 """A token that is no part of a name."""
 AROUND_ARGUMENTS = re.compile(rf"(?>(?:{_join(CALL_CLOSERS, TURN_ENDS, BEFORE_ARGUMENTS)}|{_SPECIAL}|\s)*)")
-"""What servers leave of a template before and behind arguments."""
+"""What servers leave of a template before and behind arguments.
+
+The group is atomic: a space behind a token of DeepSeek's form belongs to that token or stands by itself, and a match
+that tried both for each token would take exponential time.
+"""
 _AROUND = tuple(sorted({*CALL_CLOSERS, *TURN_ENDS, *BEFORE_ARGUMENTS}, key=len, reverse=True))
 _UNFINISHED = re.compile(r"<\|[^<>|\s]{0,40}\|?|</?｜+[^<>｜\n]{0,30}｜*[^<>\n]{0,40}")
 

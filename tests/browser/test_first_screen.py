@@ -101,7 +101,8 @@ def test_the_model_can_be_chosen_once_the_gateway_has_listed_what_there_is(
     model = page.get_by_label("Model", exact=True)
     expect(model).to_be_disabled()
     assert model.evaluate("(one) => one.tagName") == "SELECT"
-    page.wait_for_timeout(1)  # the request reaches `held` while Playwright runs
+    while not held:
+        page.wait_for_timeout(10)  # the request reaches `held` while Playwright runs
     held[0].continue_()
     model.select_option("Other…")
     expect(page.get_by_label("Name of the model")).to_be_visible()

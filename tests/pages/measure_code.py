@@ -23,6 +23,7 @@ UNBOUNDED = {"functions", "functions with docstring, %"}
 ROOM = 0.05
 """How far a figure may be above its bound, as a part of it: a small change needs no new bound."""
 REPEATS = 2
+"""How often paths above their bound are traced again: a busy machine runs timers that a quiet one does not."""
 Figures: TypeAlias = dict[str, int]
 
 
