@@ -47,9 +47,9 @@ from app.usage.meter import CallMeter
 
 log = logging.getLogger("parley.routing")
 _MAX_LOGGED = 100
+"""Of no more models it is logged that their calls arrive as text: behind a pass-through, callers choose the names."""
 _MAX_REPAIRS = 2
 """How often one request is sent again with what its server has refused changed."""
-"""Of no more models it is logged that their calls arrive as text: behind a pass-through, callers choose the names."""
 RETRY_SECONDS = 0.5
 """The first wait before a retry, if the server sends no `Retry-After`. It doubles with each retry."""
 MAX_RETRY_SECONDS = 30.0
