@@ -423,7 +423,11 @@ def _parse_frame(data: bytes) -> dict[str, msgspec.Raw]:
 
 
 def _parse_value(raw: msgspec.Raw | None) -> Any:
-    return None if raw is None else msgspec.json.decode(raw)
+    """Return a value of a frame, of which only the end was looked for. Raises BadRequest."""
+    try:
+        return None if raw is None else msgspec.json.decode(raw)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the frame has a value that cannot be read: {error}") from None
 
 
 def _parse_stream_id(fields: Mapping[str, msgspec.Raw]) -> str | None:
