@@ -150,7 +150,7 @@ CASES["E_not_kept_after_a_failure"] = case(
 CASES["E_rights_are_those_of_the_model"] = case(
     {**DESCRIBED, "keys": keys(a={"models": ["qwen3"]})},
     [messages([image(7), LOOK], headers=bearer("a")), messages([image(7), LOOK], model="vl", headers=bearer("a"))],
-    [ok(usage={"input_tokens": 10, "output_tokens": 5}, parley={"descriptions": [{"model": "vl"}]}), {"status": 403}],
+    [ok(usage={"input_tokens": 10, "output_tokens": 5}), {"status": 403}],
     [seen("Seven.", max_tokens="<number>", temperature=0, absent=["tools"]), told()],
 )
 CASES["E_numbers_stay_in_later_turns"] = case(
@@ -215,8 +215,8 @@ ROUTES: Json = {
 ROUTED = {"upstreams": UPSTREAM, "models": ROUTES}
 
 
-def routed(target: str, route: str, **body: object) -> Json:
-    return {"status": 200, "headers": {"x-parley-route": f"{target}/{route}"}, "body": body}
+def routed(rule: str, **body: object) -> Json:
+    return {"status": 200, "headers": {"x-parley-route": f"auto/{rule}"}, "body": body}
 
 
 CASES["F_subagent"] = case(
@@ -227,7 +227,7 @@ CASES["F_subagent"] = case(
         messages(model="auto", headers={"x-claude-code-agent-id": "agent-1"}),
         messages(model="auto"),
     ],
-    [routed("small", "default", model="auto"), routed("sub", "1"), routed("sub", "kept"), routed("small", "kept")],
+    [routed("default", model="auto"), routed("1"), routed("kept"), routed("kept")],
     [turn(model=name) for name in ("small", "sub", "sub", "small")],
 )
 CASES["F_wildcards_longest_wins"] = case(
@@ -244,7 +244,11 @@ CASES["F_wildcards_longest_wins"] = case(
         for name in ("claude-opus-1", "claude-sonnet-5", "x-sonnet-5", "claude-sonnet-4", "a?c", "abc")
     ]
     + [get("/v1/models")],
-    [*[ok()] * 5, {"status": 404}, ok(data=[{"id": "one"}, {"id": "two"}, {"id": "three"}])],
+    [
+        *[ok()] * 5,
+        {"status": 404},
+        ok(data=[{"id": name} for name in ("one", "a?c", "two", "exact", "three", "claude-sonnet-4")]),
+    ],
     [turn(model=name) for name in ("one", "two", "three", "three", "one")],
 )
 CASES["F_conditions"] = case(
@@ -257,10 +261,10 @@ CASES["F_conditions"] = case(
         post(CHAT, {"model": "small", "messages": [{"role": "user", "content": "x"}]}, bearer("a")),
     ],
     [
-        routed("eye", "2", model="auto"),
-        routed("plain", "3"),
-        routed("codex", "4", model="auto"),
-        routed("chat", "5", model="gpt-5-mini"),
+        routed("2", model="auto"),
+        routed("3"),
+        routed("4", model="auto"),
+        routed("5", model="gpt-5-mini"),
         {"status": 200, "headers": {"x-parley-route": "<absent>"}},
     ],
     [turn(model=name) for name in ("eye", "plain", "codex", "chat", "small")],
@@ -283,7 +287,7 @@ CASES["F_count_and_list"] = case(
         ok(id="auto"),
         {"status": 403},
         {"status": 403},
-        routed("small", "default", model="claude-parley-auto"),
+        routed("default", model="claude-parley-auto"),
     ],
     [turn(model="small")],
 )
@@ -296,8 +300,22 @@ CASES["F_other_names_and_sessions"] = case(
         messages([image(1), LOOK], model="auto", headers={"x-claude-code-session-id": "s-a"}),
         messages(model="auto", headers={"x-claude-code-session-id": "s-a"}),
     ],
-    [routed("small", "default"), routed("eye", "2"), routed("eye", "kept"), {"status": 200}, {"status": 200}],
+    [routed("default"), routed("2"), routed("kept"), {"status": 200}, {"status": 200}],
     [turn(model="small"), turn(model="eye"), turn(model="eye"), turn(), turn()],
+)
+
+CASES["F_moved_by_its_window"] = case(
+    {
+        "upstreams": UPSTREAM,
+        "models": {
+            "auto": {"use": "near", "rules": [{"when": {"tokens_above": 600}, "use": "far"}]},
+            "near": {"upstreams": ["up"], "context_window": 500},
+            "far": {"upstreams": ["up"], "context_window": 100000},
+        },
+    },
+    [messages("hi", model="auto"), messages("word " * 1000, model="auto"), messages("hi", model="auto")],
+    [routed("default"), routed("1"), routed("kept")],
+    [turn(model=name) for name in ("near", "far", "far")],
 )
 
 # -- context management and conversations
@@ -437,7 +455,7 @@ THOUGHT: list[Json] = [
             {"type": "tool_use", "id": "t1", "name": "Read", "input": {}},
         ],
     },
-    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "r"}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "a longer result"}]},
 ]
 CASES["G_thinking_and_tools"] = case(
     QWEN,
@@ -447,7 +465,7 @@ CASES["G_thinking_and_tools"] = case(
             tools=[READ_TOOL],
             context_management=edits(
                 {"type": "clear_thinking_20251015"},
-                {**CLEAR, "trigger": {"type": "tool_uses", "value": 1}, "keep": {"type": "tool_uses", "value": 0}},
+                {**CLEAR, "trigger": {"type": "tool_uses", "value": 0}, "keep": {"type": "tool_uses", "value": 0}},
             ),
         ),
     ],
@@ -541,7 +559,7 @@ CASES["G_conversation_errors_and_rights"] = case(
 CASES["G_conversation_without_state"] = case(
     {**QWEN, "state": {"url": "null:"}},
     [post("/v1/conversations", {}), post(RESPONSES, {"input": "x", "conversation": "conv_1"})],
-    [{"status": 404}, {"status": 404}],
+    [{"status": 404}, {"status": 400, "body": {"error": {"message": {"<has>": "state.url"}}}}],
     [],
 )
 CASES["G_conversation_items"] = case(
@@ -583,7 +601,6 @@ CASES["K_user_of_the_body"] = case(
         chat(bearer("a"), user="bob"),
         post(RESPONSES, {"input": "x", "safety_identifier": "ann"}, bearer("a")),
         post(RESPONSES, {"input": "x", "safety_identifier": "cat"}, bearer("a")),
-        chat(bearer("a"), user="bad\x01name"),
     ],
     [
         ok(),
@@ -591,9 +608,8 @@ CASES["K_user_of_the_body"] = case(
         ok(),
         {"status": 429},
         ok(),
-        {"status": 400},
     ],
-    [turn(absent=["user", "safety_identifier"])] * 3,
+    [turn(absent=["safety_identifier"])] * 3,
 )
 CASES["K_metadata_and_long_names"] = case(
     {**QWEN, "keys": keys(a={"users": "metadata.user_id", **ONE_EACH})},
@@ -610,10 +626,9 @@ CASES["K_budget_of_a_user"] = case(
         "keys": keys(a={"users": "header:x-user", "limits_per_user": {"spend_per_day": 0.000001}}),
     },
     [chat(bearer("a", **{"x-user": name})) for name in ("ann", "ann", "bob")],
-    [{"status": "<any>"}, {"status": 402, "body": {"error": {"message": {"<has>": "user"}}}}, {"status": "<any>"}],
-    [],
+    [ok(), {"status": 402, "body": {"error": {"message": {"<has>": "user"}}}}, ok()],
+    [turn()] * 2,
 )
-CASES["K_budget_of_a_user"]["expect"].pop("upstream")
 CASES["K_usage_for_the_key_itself"] = case(
     {**QWEN, "keys": keys(a={"users": "header:x-user"}, b={})},
     [

@@ -140,7 +140,6 @@ CASES["B1_query_too_long"] = searching(
                 },
                 {"type": "text"},
             ],
-            usage={"server_tool_use": {"web_search_requests": 0}},
         )
     ],
     upstream=[turn({"calls": [call("web_search", {"query": "x" * 1001})]}), turn("ok", contains=["Error"])],
@@ -158,7 +157,7 @@ CASES["B1_mixed_turn"] = searching(
     replies=[
         ok(
             stop_reason="tool_use",
-            content=[*found(), {"type": "tool_use", "id": "<text>", "name": "Read", "input": {}}],
+            content=[found()[0], {"type": "tool_use", "id": "<text>", "name": "Read", "input": {}}, found()[1]],
         ),
         ok(stop_reason="end_turn"),
     ],
@@ -561,6 +560,7 @@ def standalone(commands: Json, **more: Any) -> Json:
 
 CASES["B3_open_a_reference"] = searching(
     NEWS,
+    ["web", "fetch", {"url": "https://b.example/two"}],
     ["web", "fetch", {"url": "https://b.example/two"}],
     requests=[
         standalone({"search_query": [{"q": "news"}]}),

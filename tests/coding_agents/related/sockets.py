@@ -147,7 +147,7 @@ CASES["A4_warm_up_with_mistakes"] = case(
     [
         socket(
             create(generate=False, model="none"),
-            create(generate=False, temperature=9),
+            create(generate=False, tools="x"),
             create(generate=False, tools=[READ_FUNCTION], stream_id="w"),
             create("hi", previous_response_id="<id_of:2>", generate=True, stream_id="w"),
             create("no more"),
@@ -157,7 +157,7 @@ CASES["A4_warm_up_with_mistakes"] = case(
     [
         upgraded(
             error(404, code="model_not_found"),
-            error(400, param="temperature"),
+            error(400, param="tools"),
             [{"type": "response.created", "stream_id": "w"}, {**DONE, "stream_id": "w"}],
             response(*MESSAGE, stream_id="w"),
             error(429),
