@@ -104,7 +104,9 @@ class ModelRegistry:
                 other = routes[row.describe_media_with]
                 kinds = _list_described(routes[name], other)
                 routes[name] = replace(routes[name], describe_with=other.model, described=kinds)
-        routes |= {name: _make_virtual_route(name, settings.models, routes) for name, row in settings.models.items() if row.use}
+        routes |= {
+            name: _make_virtual_route(name, settings.models, routes) for name, row in settings.models.items() if row.use
+        }
         names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
         self._nameless = tuple(name for name, row in settings.models.items() if row.is_pattern)
         self._routes: dict[str, ModelRoute] = {

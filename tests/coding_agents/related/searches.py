@@ -19,6 +19,7 @@ from tests.coding_agents.related.words import (
     bearer,
     call,
     case,
+    get,
     keys,
     messages,
     models,
@@ -603,5 +604,36 @@ CASES["B3_rights_and_limits"] = searching(
         for headers in ({}, bearer("a"), bearer("b"), bearer("b"))
     ],
     replies=[{"status": 401}, {"status": 403}, ok(output={"<has>": "turn0search0"}), {"status": 429}],
+    upstream=[],
+)
+PRICED: Json = {
+    **WITH_WEB,
+    "hosted_tools": {"web_search": {**HOSTED["hosted_tools"]["web_search"], "price": {"per_1000": 5000}}},
+    "keys": keys(a={"limits": {"spend_per_day": 1}}, boss={"admin": True}),
+}
+USED = {"<contains>": [{"searches": 1, "fetches": 0, "cost": 5.0}]}
+CASES["B1_searches_of_a_reply_that_fails_are_counted"] = searching(
+    NEWS,
+    config=PRICED,
+    requests=[messages(tools=[SEARCH], headers=bearer("a")), get("/v1/usage", bearer("boss"))],
+    replies=[{"status": 402, "body": {"error": {"type": "billing_error"}}}, ok(data=USED)],
+    upstream=[turn(ASK)],
+)
+CASES["B1_a_search_that_fails_is_counted"] = searching(
+    NEWS,
+    config={**PRICED, "keys": keys(a={}, boss={"admin": True})},
+    mcp={"web": {**WEB, "answers": {"search": [{"isError": True, "content": [{"type": "text", "text": "no"}]}]}}},
+    requests=[messages(tools=[SEARCH], headers=bearer("a")), get("/v1/usage", bearer("boss"))],
+    replies=[ok(usage={"server_tool_use": {"web_search_requests": 1}}), ok(data=USED)],
+    upstream=[turn(ASK), turn("x")],
+)
+CASES["B3_budget"] = searching(
+    NEWS,
+    config=PRICED,
+    requests=[
+        *[{**standalone({"search_query": [{"q": "news"}]}), "headers": bearer("a")}] * 2,
+        get("/v1/usage", bearer("boss")),
+    ],
+    replies=[ok(output={"<has>": "turn0search0"}), {"status": 402}, ok(data=USED)],
     upstream=[],
 )
