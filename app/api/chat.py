@@ -285,6 +285,8 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         parsed, describer = self._serve_lacking(request, parsed, route)
         guard = request.guard = begin_guarding(context, request, parsed, route, reply_id)
         if guard is not None:
+            if request.record.capture is not None:
+                request.record.capture.list_values = guard.list_found_values
             guard.check_readable(parsed.request)
         if parsed.request.source is not None or parsed.request.passed is not None:
             translates = guard is not None and guard.must_translate
