@@ -8,7 +8,7 @@ from app.upstream.api import Api
 from app.upstream.gemini.assembler import GeminiAssembler
 from app.upstream.gemini.conversation import write_beginning
 from app.upstream.gemini.decoder import decode, decode_kept
-from app.upstream.gemini.own import build_own
+from app.upstream.gemini.own import build_own, write_own_beginning
 from app.upstream.gemini.passed_body import build_passed
 from app.upstream.gemini.passing import PassingAssembler
 from app.upstream.gemini.repair import REPAIRS, strip_signatures
@@ -68,6 +68,7 @@ API = Api(
     key_header="x-goog-api-key",
     key_prefix="",
     build_own=build_own,
+    write_own_beginning=write_own_beginning,
     build_passed=build_passed,
     make_passing_reader=make_passing_reader,
     strip_reasoning=strip_signatures,
