@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.test_passing import Gateway, whole
+from tests.api.passing_gateway import Gateway, whole
 from tests.each_case import each_case
 from tests.in_process_gateway import streamed
 

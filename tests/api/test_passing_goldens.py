@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.test_passing import ENDPOINTS
+from tests.api.passing_gateway import ENDPOINTS
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 from tests.streams.recordings import FOLDER as STREAMS
 
