@@ -1,5 +1,6 @@
 """Turn settings into routes: the model names that callers may use, and the deployments of each."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Literal
@@ -30,6 +31,9 @@ from app.validation.wildcards import WILDCARD, count_literals, match_wildcard
 DEMO_MODEL = "parley-demo"
 _KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
 """Headers that identify the caller. They are not part of the cache key, so that a new API key keeps the cache."""
+
+_WINDOW = re.compile(r"\[[0-9]+m\]$", re.IGNORECASE)
+"""The window that Claude's apps ask for, behind the name of a model (ollama/ollama#18180)."""
 
 NO_WINDOWS: Mapping[str, Mapping[str, int]] = {}
 
@@ -191,7 +195,12 @@ class ModelRegistry:
         return self._find_passthrough_route(model) if self._settings.passthrough else None
 
     def read_id(self, model: str) -> str:
-        """Return the name of the model whose id for Claude Code this is; any other name as it is."""
+        """Return the name of the model whose id for Claude Code this is, without the window that Claude's apps ask for
+        (`m[1m]`); any other name as it is."""
+        if model in self._routes:
+            return model
+        if model.endswith("]"):
+            model = _WINDOW.sub("", model)
         if not model.startswith(CLAUDE_ID) or model in self._routes:
             return model
         name = model[len(CLAUDE_ID) :]
