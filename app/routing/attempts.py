@@ -450,7 +450,9 @@ class UpstreamCaller:
         headers: Sequence[tuple[bytes, bytes]],
     ) -> None:
         """Send a request that is no conversation. Raises UpstreamFailed."""
-        url = join_url(target.base_url, target.paths.get(passing.name, passing.path))
+        own_path = passing.own_paths[index] if passing.own_paths else ""
+        named = target.paths.get(passing.name, passing.path)
+        url = target.base_url + own_path if own_path else join_url(target.base_url, named)
         try:
             content = passing.uploads[index] if passing.uploads else prepared.bodies[index]
             body = await self._client.open_url(target, url, content, headers, passing.content_type)

@@ -75,6 +75,9 @@ class Api(Struct, frozen=True):
     make_count: "Callable[[str, Mapping[str, Any]], tuple[str, dict[str, Any]]] | None" = None
     """Makes the path and the body of such a request from the server's own name of the model and the body for a reply,
     instead of the three above."""
+    make_embedding: "Callable[[str, str, Mapping[str, Any]], tuple[str, dict[str, Any]]] | None" = None
+    """Makes the path and the body of a request for embeddings in this API from the server's own name of the model, and
+    the method and the body of a client of the API. None: its servers are asked as all others."""
     key_header: str = "authorization"
     key_prefix: str = "Bearer "
     """Before the key in that header."""
