@@ -105,8 +105,8 @@ class EndpointBody(Struct, frozen=True):
         return find_media_addresses({name: self.read(name) for name in found}, names)
 
     def read_media(self) -> dict[str, Any]:
-        """Return the fields with media, and a voice, which may be those of the operator's account."""
-        return {name: self.read(name) for name in (*_MEDIA, "voice") if name in self.fields}
+        """Return the fields with media, a voice and messages: they may name what is in the operator's account."""
+        return {name: self.read(name) for name in (*_MEDIA, "voice", "messages") if name in self.fields}
 
     def list_options(self) -> dict[str, Any]:
         """Return the fields that may choose something at a server."""

@@ -57,6 +57,8 @@ class Api(Struct, frozen=True):
     """The fields at any depth whose values are the client's own: arguments, results and schemas."""
     conversation: str = "messages"
     """The field of the body with the messages."""
+    has_types: bool = True
+    """What an entry or a block is, its `type` says; else the names of its fields do."""
     options: str | None = None
     """The field of the body with the options of sampling, if they have a field of their own."""
     system: str | None = None

@@ -56,6 +56,12 @@ def divide_into_blocks(source: Source, groups: Sequence[MessageGroup]) -> list[B
     return blocks
 
 
+def renames_calls(groups: Sequence[MessageGroup]) -> bool:
+    """Whether a call has not the id that its client gave it: one that an earlier call has, too, is numbered. Servers
+    refuse ids that are used again (NousResearch/hermes-agent#102629), and an entry has the given one."""
+    return any(grouped.call.id and grouped.id != grouped.call.id for group in groups for grouped in group.calls)
+
+
 ORPHAN = "tool"
 """The role of a group that has only a result without a call. No translation has it."""
 

@@ -78,6 +78,7 @@ API = Api(
         + ("partMetadata", "labels")
     ),
     conversation="contents",
+    has_types=False,
     options="generationConfig",
     system="systemInstruction",
     key_header="x-goog-api-key",
