@@ -68,8 +68,6 @@ if TYPE_CHECKING:
     from app.api.model_calls import TurnOpening
     from app.api.route_choice import ChosenRoute
 
-"""Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
-
 
 def _with_session(parsed: ParsedRequest, request: RequestInProgress, caller: str) -> ParsedRequest:
     conversation, settings = parsed.request, parsed.settings
