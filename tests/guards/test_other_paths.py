@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.test_websocket import Client
+from tests.asgi_socket import SocketClient
 from tests.guards.test_every_path import (
     APIS,
     EMAIL,
@@ -46,7 +46,7 @@ def test_no_request_of_a_socket_lets_anything_through(api: str) -> None:
     servers, talk = Servers(random_), Talk(random_)
     ends = set()
     with Running(_make_settings(api, "block"), servers) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         for _ in range(25):
             body = talk.body("/v1/responses")
             del body["stream"]
