@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.asgi_socket import SocketClient
-from tests.guards.test_every_path import (
+from tests.guards.random_talk import (
     APIS,
     EMAIL,
     GUARDS,
@@ -21,8 +21,8 @@ from tests.guards.test_every_path import (
     WORD,
     Servers,
     Talk,
-    _check_servers,
-    _make_settings,
+    check_servers,
+    make_guarded_settings,
 )
 from tests.in_process_gateway import Running
 
@@ -45,7 +45,7 @@ def test_no_request_of_a_socket_lets_anything_through(api: str) -> None:
     random_ = random.Random(f"socket {api}")
     servers, talk = Servers(random_), Talk(random_)
     ends = set()
-    with Running(_make_settings(api, "block"), servers) as gateway:
+    with Running(make_guarded_settings(api, "block"), servers) as gateway:
         client = SocketClient(gateway)
         for _ in range(25):
             body = talk.body("/v1/responses")
@@ -54,7 +54,7 @@ def test_no_request_of_a_socket_lets_anything_through(api: str) -> None:
             ends.add(frames[-1]["type"])
             joined = "".join(frame["delta"] for frame in frames if isinstance(frame.get("delta"), str))
             assert WORD not in joined and WORD not in json.dumps(frames)
-            _check_servers(servers)
+            check_servers(servers)
         client.leave()
     assert ends == {"response.completed", "response.failed", "error"}
 
@@ -63,12 +63,12 @@ def test_a_compaction_lets_nothing_through_and_can_be_gone_on_with(api: str) -> 
     random_ = random.Random(f"compaction {api}")
     servers, talk = Separate(random_), Talk(random_)
     made = 0
-    with Running(_make_settings(api, "block"), servers) as gateway:
+    with Running(make_guarded_settings(api, "block"), servers) as gateway:
         for _ in range(15):
             body = talk.body("/v1/responses")
             del body["stream"]
             answer = gateway.post("/v1/responses/compact", body)
-            _check_servers(servers)
+            check_servers(servers)
             if answer.status != 200:
                 continue
             made += 1
@@ -76,14 +76,14 @@ def test_a_compaction_lets_nothing_through_and_can_be_gone_on_with(api: str) -> 
             later = {"model": "m", "input": [*output, {"role": "user", "content": "Go on"}]}
             assert WORD not in json.dumps([item for item in output if item["type"] == "compaction"])
             assert WORD not in gateway.post("/v1/responses", later).body.decode()
-            _check_servers(servers)
+            check_servers(servers)
     assert made > 3
 
 
 def test_a_conversation_keeps_nothing_that_was_refused_of_replies(api: str, tmp_path: Path) -> None:
     random_ = random.Random(f"conversation {api}")
     servers, talk = Separate(random_), Talk(random_)
-    settings = _make_settings(api, "block") | {"state": {"url": f"sqlite:///{tmp_path}/state.db"}}
+    settings = make_guarded_settings(api, "block") | {"state": {"url": f"sqlite:///{tmp_path}/state.db"}}
     with Running(settings, servers) as gateway:
         id_ = gateway.post("/v1/conversations", {}).json["id"]
         for _ in range(15):
@@ -91,7 +91,7 @@ def test_a_conversation_keeps_nothing_that_was_refused_of_replies(api: str, tmp_
             answer = gateway.post("/v1/responses", body)
             assert answer.status in (200, 400), answer.body
             assert WORD not in answer.body.decode()
-            _check_servers(servers)
+            check_servers(servers)
         items = gateway.get(f"/v1/conversations/{id_}/items?order=asc&limit=100").json["data"]
     answers = [json.dumps(item) for item in items if item.get("role") == "assistant"]
     assert len(answers) > 3
@@ -233,7 +233,7 @@ def add_value(body: Json, place: tuple[Any, ...]) -> Json:
 def test_a_value_in_any_string_of_a_body_reaches_no_model(api: str, path: str, body: Json, served_by: str) -> None:
     servers = Servers(random.Random(1))
     api = api if served_by == "its own API" else served_by
-    settings = _make_settings(api, "block") | {"guards": {"pii": GUARDS["pii"]}, "masking": MASKING}
+    settings = make_guarded_settings(api, "block") | {"guards": {"pii": GUARDS["pii"]}, "masking": MASKING}
     del settings["cache"]
     masked = 0
     with Running(settings, servers) as gateway:
