@@ -16,6 +16,7 @@ _may_open_answer = re.compile(rf"{ANSWER_TAGS[0]}|<a(?:n(?:s(?:w(?:er?)?)?)?)?\Z
 _ends_with_special = re.compile(r"(?:<\|[^<>|\s]{1,40}\|>|｜[^<>\n]{0,40}>)\s*\Z").search
 """Such a closer ends no prose, even of a reply that may have no calls (sgl-project/sglang#39583)."""
 _PARTS = frozenset(token[:size] for token in (*TEXT_ENDS, *CALL_CLOSERS) for size in range(1, len(token)))
+_START_PARTS = frozenset(token[:size] for token in TEXT_STARTS for size in range(1, len(token)))
 _MOST_OPENINGS = 3
 """So many `<` and `[` has a token at most, with which it or a part of it begins."""
 LONGEST_END = 60
@@ -95,11 +96,11 @@ class TextEnd:
         """Skip what stands before the text; hold what may become that."""
         while True:
             bare = text.lstrip()
-            start = next((token for token in TEXT_STARTS if bare.startswith(token)), None)
-            if start is None:
+            if not bare.startswith(TEXT_STARTS):
                 break
+            start = next(token for token in TEXT_STARTS if bare.startswith(token))
             text = bare[len(start) :]
-        self._begun = bool(text) and not any(token.startswith(bare) for token in TEXT_STARTS if bare)
+        self._begun = bool(text) and bare not in _START_PARTS
         if not self._begun:
             self._held = text
         return text
