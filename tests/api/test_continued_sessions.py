@@ -11,19 +11,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
 import pytest
 from agent_bodies import GEMINI, WRITERS, make_conversation
 from app.formats.request_memory import RequestMemory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.api.sample_replies import answer_shortly
 from tests.each_case import each_case
 from tests.effort import LONG
-from tests.in_process_gateway import Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import Answer, ModelServer, Running
 from tests.session_edits import EDITS, FORMS, Edit, Json, edit, make_path, name_beginning, set_model, write_body
-from tests.upstream.messages.replies import start, stop, text, write_stream
-from tests.upstream.responses.reader import write_stream as write_events
 
 STREAMED = f"{GEMINI}/stream"
 PATHS = (*WRITERS, "/v1/messages/count_tokens", "/v1/responses/input_tokens", f"{GEMINI}/count_tokens", STREAMED)
@@ -50,15 +48,6 @@ SETTINGS: Json = {
     "models": {"m": MODELS[0]} | {f"m{number}": MODELS[number % len(MODELS)] for number in range(31)},
     "server": {"log_level": "error", "max_messages": 60},
 }
-REPLIES = {
-    "chat.test": b'data: {"choices":[{"index":0,"delta":{"content":"ok"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
-    "messages.test": write_stream([start(), *text(0, "ok"), *stop()]),
-    "responses.test": write_events(
-        {"type": "response.output_text.delta", "output_index": 0, "item_id": "msg_1", "delta": "ok"},
-        {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": []}},
-    ),
-    "gemini.test": b'data: {"candidates":[{"content":{"parts":[{"text":"ok"}]},"finishReason":"STOP"}]}\r\n\r\n',
-}
 CHANGING_FIELDS = {"id", "age", "created", "created_at", "completed_at", "response_id", "responseId", "request_id"}
 HEADERS = {b"content-type", b"x-parley-cache", b"x-parley-warnings"}
 """Headers that say something of the request; the others have ids and times."""
@@ -83,20 +72,12 @@ class Outcome(NamedTuple):
     """The URL, the headers and the body of each request to a model server."""
 
 
-def answer(request: httpx.Request) -> httpx.Response:
-    if request.url.path.endswith(("/count_tokens", "/input_tokens")):
-        return httpx.Response(200, json={"input_tokens": 7})
-    if request.url.path.endswith(":countTokens"):
-        return httpx.Response(200, json={"totalTokens": 7})
-    return streamed(REPLIES.get(request.url.host, REPLIES["chat.test"]))
-
-
 class Observed:
     """A gateway with a cache of its own."""
 
     def __init__(self, stack: ExitStack, loop: asyncio.AbstractEventLoop | None, folder: Path) -> None:
         folder.mkdir()
-        self.server, self._file = ModelServer(answer), folder / "cache.db"
+        self.server, self._file = ModelServer(answer_shortly), folder / "cache.db"
         cache = {"url": f"sqlite:///{self._file}", "scope": "caller"}
         self.running = stack.enter_context(Running({**SETTINGS, "cache": cache}, self.server, loop=loop))
 

@@ -53,7 +53,7 @@ class OddReply(NamedTuple):
 
     def write(self) -> bytes:
         samples = (REPLIES if self.is_whole else STREAMS)[self.api]
-        event = _replace(samples[self.number], self.path, self.value)
+        event = replace(samples[self.number], self.path, self.value)
         if self.is_whole:
             return json.dumps(event).encode()
         events = [*samples[: self.number], event, *samples[self.number + 1 :]]
@@ -69,7 +69,7 @@ def list_replies() -> Iterator[OddReply]:
     for api in _NAMES:
         for is_whole, samples in ((False, STREAMS[api]), (True, REPLIES[api])):
             for number, sample in enumerate(samples):
-                for path in _list_paths(sample):
+                for path in list_paths(sample):
                     for value in (*ODD_VALUES, MISSING):
                         yield OddReply(api, number, is_whole, path, value)
 
@@ -79,7 +79,7 @@ def list_ragged() -> Iterator[OddReply]:
     for api in _NAMES:
         for is_whole, samples in ((False, STREAMS[api]), (True, REPLIES[api])):
             for number, sample in enumerate(samples):
-                for path in _list_paths(sample):
+                for path in list_paths(sample):
                     for value in _list_ragged_values(_find(sample, path)):
                         yield OddReply(api, number, is_whole, path, value)
 
@@ -109,27 +109,27 @@ def list_model_lists() -> Iterator[bytes]:
 
 def _list_bodies(samples: list[Any]) -> Iterator[bytes]:
     for sample in samples:
-        for path in _list_paths(sample):
+        for path in list_paths(sample):
             for value in ODD_VALUES:
-                yield json.dumps(_replace(sample, path, value)).encode()
+                yield json.dumps(replace(sample, path, value)).encode()
 
 
-def _list_paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def list_paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     if path:
         yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
-        yield from _list_paths(inner, (*path, key))
+        yield from list_paths(inner, (*path, key))
 
 
-def _replace(value: Any, path: tuple[str | int, ...], new: Any) -> Any:
+def replace(value: Any, path: tuple[str | int, ...], new: Any) -> Any:
     if not path:
         return new
     copy: Any = dict(value) if isinstance(value, dict) else list(value)
     if len(path) == 1 and new is MISSING:
         del copy[path[0]]
     else:
-        copy[path[0]] = _replace(copy[path[0]], path[1:], new)
+        copy[path[0]] = replace(copy[path[0]], path[1:], new)
     return copy
 
 

@@ -410,6 +410,8 @@ class _BodyReader:
         body = self._body
         fields = {key: body[key] for key in _ECHOED if body.get(key) is not None}
         reasoning, text = _as_object(body.get("reasoning")), _as_object(body.get("text"))
+        given = body.get("include")
+        include = given if isinstance(given, list) else []
         fields["reasoning"] = {"effort": None, "summary": None} | reasoning
         fields["text"] = {"format": {"type": "text"}} | {key: text[key] for key in text if text[key] is not None}
         if isinstance(echoed := fields.get("tools"), list):
@@ -421,11 +423,11 @@ class _BodyReader:
         return ResponsesOptions(
             fields,
             summary=bool(reasoning.get("summary") or reasoning.get("generate_summary")),
-            sealed=not store or "reasoning.encrypted_content" in (body.get("include") or ()),
+            sealed=not store or "reasoning.encrypted_content" in include,
             custom=tuple(sorted(tools.custom)),
             namespaces=tools.namespaces,
             client_search=tools.client_search,
-            sources=_SOURCES in (body.get("include") or ()),
+            sources=_SOURCES in include,
             compacts=compacts,
             listed=listed,
         )

@@ -102,7 +102,8 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         raise InvalidInput(violations)
     tools, tool_warnings = _write_tools(own.pop("tools", None), request, source, profile, base.fields, now.fields)
     body = patch(own, base.fields, now.fields) | {"model": model, "store": False}
-    if LOGPROBS in (body.get("include") or ()) and "logprobs" in profile.lacks:
+    included = body.get("include")
+    if isinstance(included, list) and LOGPROBS in included and "logprobs" in profile.lacks:
         body["include"] = [name for name in body["include"] if name != LOGPROBS]
     if profile.encrypted_reasoning and isinstance(include := body.get("include") or [], list):
         body["include"] = include if ENCRYPTED in include else [*include, ENCRYPTED]
@@ -388,7 +389,7 @@ def _write_tools(
         kind = tool.get("type") if isinstance(tool, dict) else None
         if kind == "function":
             return "name" in tool  # other APIs have a function in an object
-        return profile.takes == "all" or (kind in _CLIENT_TOOLS and profile.client_tools)
+        return profile.takes == "all" or (isinstance(kind, str) and kind in _CLIENT_TOOLS and profile.client_tools)
 
     tools = OwnTools(source.tool_names.get, takes, write_tool)
     left_out = [tool for place, tool in enumerate(given) if place not in source.tool_names and not takes(tool)]

@@ -184,8 +184,8 @@ def test_what_made_the_body_of_one_caller_acceptable_changes_nothing_for_another
             body = {"contents": contents, "generationConfig": options}
             assert gateway.post(path, body, {"x-goog-api-key": keys[key]}).status == 200
             sent: Json = json.loads(server.requests[-1].content)
-            sent_options: Json = sent.get("generationConfig", {})
-            return sent_options
+            options_sent: Json = sent.get("generationConfig", {})
+            return options_sent
 
         assert post("one", odd) == {}
         assert post("other", thinks) == thinks
