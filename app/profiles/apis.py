@@ -173,6 +173,11 @@ _ANTHROPIC: dict[str, Fact] = {
     "system": Fact(
         "anywhere", "Opus 4.8 and Fable 5 take the role `system` in the conversation", "recorded, Anthropic"
     ),
+    "format_schema": Fact(
+        "anthropic",
+        "a schema with `minimum`, `maxLength` and the like is refused",
+        "platform.claude.com/docs/en/build-with-claude/structured-outputs; laravel/ai issue 715",
+    ),
     "parameter_alternatives": Fact(
         False,
         '"input_schema does not support oneOf, allOf, or anyOf at the top level"',
@@ -271,7 +276,7 @@ _OF_RESPONSES = frozenset(
 )
 _OF_MESSAGES = frozenset(
     ("unsigned_thinking", "blank_texts", "thinking_binding", "max_temperature", "sampling_excludes_top_p")
-    + ("default_max_tokens",)
+    + ("default_max_tokens", "format_schema")
 )
 WITHOUT_EFFECT: dict[str, frozenset[str]] = {
     "chat_completions": _OF_MESSAGES

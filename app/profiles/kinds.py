@@ -256,6 +256,11 @@ FACTS: dict[str, dict[str, Fact]] = {
             "the schema is enforced on the reasoning, and there is no content",
             "lmstudio-ai/lmstudio-bug-tracker issues 1773, 1783",
         ),
+        named_tool_choice=Fact(
+            False,
+            "\"Invalid tool_choice type: 'object'. Supported string values: none, auto, required\"",
+            "earendil-works/pi issue 4266; 567-labs/instructor PR 2051",
+        ),
     ),
     "dashscope": _make_facts(
         caches_prefixes=Fact(

@@ -56,6 +56,12 @@ def divide_into_blocks(source: Source, groups: Sequence[MessageGroup]) -> list[B
     return blocks
 
 
+def renames_calls(groups: Sequence[MessageGroup]) -> bool:
+    """Whether a call has not the id that its client gave it: one that an earlier call has, too, is numbered. Servers
+    refuse ids that are used again (NousResearch/hermes-agent#102629), and an entry has the given one."""
+    return any(grouped.call.id and grouped.id != grouped.call.id for group in groups for grouped in group.calls)
+
+
 ORPHAN = "tool"
 """The role of a group that has only a result without a call. No translation has it."""
 
@@ -217,7 +223,7 @@ def choose_written(tools: Sequence[Tool], written: Any) -> Sequence[Tool]:
 def encode_own_tools(given: Sequence[Any], written: Sequence[Any], known: KnownConversation | None) -> Any:
     """Return the tools as they are sent; those of the client, if they stay, are encoded once for a conversation that is
     known."""
-    if known is None or len(given) != len(written) or not all(map(is_, given, written)):
+    if known is None or not given or len(given) != len(written) or not all(map(is_, given, written)):
         return written
     return make_once(encode_own_tools, lambda: msgspec.Raw(_encode(given)), given, known)
 

@@ -254,6 +254,9 @@ def test_a_page_after_an_id_follows_that_model() -> None:
     [
         ("claude-parley-m", "served/m"),
         ("claude-parley-a", "served/m"),
+        ("claude-parley-m[1m]", "served/m"),
+        ("m[1M]", "served/m"),
+        ("m[m]", None),
         ("claude-parley-none", None),
         ("claude-parley-", None),
     ],

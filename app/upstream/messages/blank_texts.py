@@ -8,7 +8,7 @@ from app.chat.messages import ERROR_TEXT
 
 Json = dict[str, Any]
 _EMPTY: Json = {"type": "text", "text": ERROR_TEXT}
-_UNMARKED = ("thinking", "redacted_thinking")
+UNMARKED = ("thinking", "redacted_thinking")
 """Blocks that cannot have a cache mark (platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
 _LOST_MARK = "cache_control of a blank text was not sent: no block before it in the message can have it"
 
@@ -96,7 +96,7 @@ def _keep_blocks(blocks: Sequence[Any]) -> tuple[list[Any], Any]:
         last = kept[-1] if kept else None
         if mark is None or (isinstance(last, dict) and last.get("cache_control")):
             continue
-        if isinstance(last, dict) and last.get("type") not in _UNMARKED:
+        if isinstance(last, dict) and last.get("type") not in UNMARKED:
             kept[-1] = {**last, "cache_control": mark}
         else:
             lost = mark

@@ -133,9 +133,23 @@ class ConversationWriter:
             system = self.write_system(groups[:start])
         for group in groups[start:]:
             self._write_group(group)
+        self._place_system_messages()
         for message in self._messages:
             message["content"] = _shorten(message["content"])
         return system
+
+    def _place_system_messages(self) -> None:
+        """Make a system message in the conversation a text of the user, where the server takes none: it takes one
+        behind a message of the user, and before one of the assistant or at the end
+        (platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages)."""
+        if self._profile.system != "anywhere" or "system" not in [message["role"] for message in self._messages]:
+            return
+        messages, self._messages = self._messages, []
+        for place, message in enumerate(messages):
+            last = self._messages[-1]["role"] if self._messages else "user"
+            following = messages[place + 1]["role"] if place + 1 < len(messages) else "assistant"
+            fits = message["role"] != "system" or (last == "user" and following == "assistant")
+            self._append(message["role"] if fits else "user", message["content"])
 
     def write_system(self, groups: Sequence[MessageGroup]) -> str | list[Block] | None:
         """Write the system messages before all others: one string, because several servers join blocks by nothing;
@@ -279,6 +293,11 @@ class ConversationWriter:
             self._taken.add(written)
             self._ids[id_] = written
         return self._ids[id_]
+
+
+def has_plain_ids(groups: Sequence[MessageGroup]) -> bool:
+    """Whether all ids of calls have only the characters that the API takes."""
+    return not any(_NOT_IN_IDS.search(grouped.id) for group in groups for grouped in group.calls)
 
 
 def refuse_empty(request: ChatRequest) -> Violation:

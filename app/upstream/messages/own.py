@@ -21,8 +21,10 @@ from app.upstream.messages.conversation import (
     ConversationWriter,
     Written,
     find_media_violations,
+    has_plain_ids,
     refuse_empty,
 )
+from app.upstream.messages.own_entries import arrange_entries, limit_mark, warn_of_marks
 from app.upstream.messages.request import build_options, write_tool
 from app.upstream.own_body import (
     ORPHAN,
@@ -35,6 +37,7 @@ from app.upstream.own_body import (
     find_units,
     name_tool,
     patch,
+    renames_calls,
     split_violations,
     warn_of_unsent,
     write_own_tools,
@@ -84,6 +87,9 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
     vendor = [] if profile.takes == "all" else [name for name in source.body if name in _VENDOR_FIELDS]
     left_out = {*EXTENSIONS, *lacking, *vendor}
     own = {name: value for name, value in source.body.items() if name not in left_out}
+    lost: set[str] = set()
+    if profile.takes != "all":
+        own = limit_mark(own, lost)
     if profile.stream == "never" and own.get("stream"):
         own["stream"] = False
     request = _keep_choices(request, source)
@@ -107,7 +113,9 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         body["tools"] = tools
     elif source.body.get("tools") or profile.takes != "all":
         body.pop("tool_choice", None)
-    warnings = warn_of_unsent(vendor) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
+    warnings = (
+        warn_of_unsent(vendor) + warn_of_marks(lost) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
+    )
     warnings += [text for text in now.warnings if text not in base.warnings]
     return body, [*conversation.warnings, *tool_warnings, *warnings]
 
@@ -193,12 +201,14 @@ class _OwnWriter:
         for block in divide_into_blocks(self._source, groups):
             if system and any(group is one for group in block.groups for one in system):
                 continue
-            if self._profile.blank_texts:
-                self._add_block(block)
-                continue
-            kept = leave_out_blank_texts(block.entries)
-            self.warnings += kept.warnings
-            self._add_block(block if kept.entries is block.entries else replace(block, entries=kept.entries))
+            arranged = arrange_entries(block.entries, takes_all=self._profile.takes == "all")
+            self.warnings += arranged.warnings
+            entries = arranged.entries
+            if not self._profile.blank_texts:
+                kept = leave_out_blank_texts(entries)
+                self.warnings += kept.warnings
+                entries = kept.entries
+            self._add_block(block if entries is block.entries else replace(block, entries=entries))
 
     def _write_system(self, groups: Sequence[MessageGroup]) -> list[MessageGroup]:
         """Write the system's field; return the groups that are part of it."""
@@ -223,6 +233,10 @@ class _OwnWriter:
         if not self._profile.blank_texts:
             own, warnings = leave_out_of_system(own)
             self.warnings += warnings
+        if isinstance(own, list) and self._profile.takes != "all":
+            lost: set[str] = set()
+            own = [limit_mark(block, lost) for block in own]
+            self.warnings += warn_of_marks(lost)
         if not isinstance(own, list) or not self._profile.caches_prefixes:
             return own
         kept = [block for block in own if not _is_billing_header(block)]
@@ -232,7 +246,7 @@ class _OwnWriter:
         if any(group.role == ORPHAN for group in block.groups):
             self._add_orphan(block)
             return
-        if not block.is_kept:
+        if not block.is_kept or renames_calls(block.groups) or not has_plain_ids(block.groups):
             self._add_now(block)
             return
         takes = all(self._takes(entry) for entry in block.entries) and not self._has_unsent(block)
@@ -435,13 +449,17 @@ def _encode_tools(
 ) -> tuple[Any, list[str]]:
     """Return the tools as they are sent, and a warning for each field that is left out of them."""
     left_out: set[str] = set()
+    lost: set[str] = set()
+    if profile.takes != "all":
+        limited = [limit_mark(tool, lost) for tool in sent]
+        sent = limited if lost else sent
     for tool in sent if profile.takes != "all" else ():
         if isinstance(tool, dict) and not _VENDOR_TOOL_FIELDS.isdisjoint(tool):
             left_out.update(_VENDOR_TOOL_FIELDS.intersection(tool))
     if not left_out:
-        return encode_own_tools(given, sent, request.known), []
+        return encode_own_tools(given, sent, request.known), warn_of_marks(lost)
     plain = [{name: value for name, value in tool.items() if name not in _VENDOR_TOOL_FIELDS} for tool in sent]
-    return plain, warn_of_unsent(f"{name} of tools" for name in sorted(left_out))
+    return plain, [*warn_of_unsent(f"{name} of tools" for name in sorted(left_out)), *warn_of_marks(lost)]
 
 
 def _find_name(tool: Any) -> Any:

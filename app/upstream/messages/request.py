@@ -16,6 +16,8 @@ from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.upstream.api import WriteTool, should_stream, write_tools
 from app.upstream.messages.conversation import write_conversation
+from app.upstream.messages.format_schema import write_format_schema
+from app.upstream.messages.own_entries import limit_mark, warn_of_marks
 from app.upstream.messages.thinking import Thinking, choose_thinking, obeys_anthropic
 from app.validation.violations import json_path
 
@@ -106,6 +108,9 @@ class _BodyBuilder:
 
     def _warn_unsent(self, name: str, why: str = _NO_PARAMETER) -> None:
         self._warnings.append(f"{self._paths.param(name)} was not sent: {why}")
+
+    def _warn_unsent_part(self, name: str, part: str, why: str) -> None:
+        self._warnings.append(f"{part} of {self._paths.param(name)} was not sent: {why}")
 
     def _refuse(self, path: str, why: str) -> None:
         self._violations.append(Violation(path, why))
@@ -269,7 +274,14 @@ class _BodyBuilder:
         if type_ == "json_schema":
             holder = given.get("json_schema")
             schema = holder.get("schema") if isinstance(holder, dict) else None
-            written = {"type": "json_schema", "schema": schema if schema is not None else {"type": "object"}}
+            schema = schema if schema is not None else {"type": "object"}
+            lost: set[str] = set()
+            if self._profile.format_schema == "anthropic":
+                schema = write_format_schema(schema, lost)
+            if lost:
+                why = "its server takes no such keywords, so they stand in descriptions"
+                self._warn_unsent_part("response_format", ", ".join(sorted(lost)), why)
+            written = {"type": "json_schema", "schema": schema}
             self._body["output_config"] = {**self._body.get("output_config", {}), "format": written}
         elif type_ == "json_object":
             self._warn_unsent("response_format", "this model's server knows json_schema only")
@@ -315,6 +327,11 @@ class _BodyBuilder:
         most = MAX_MARKS - (self._body.get("cache_control") is not None)  # at the top it marks the last block
         for holder in marked[:-most]:
             del holder["cache_control"]
+        if self._profile.takes != "all":
+            lost: set[str] = set()
+            for holder in (self._body, *marked[-most:]):
+                holder.update(limit_mark(holder, lost))
+            self._warnings += warn_of_marks(lost)
         if len(marked) > most:
             text = f"cache_control was sent with the last {most} of {len(marked)} places: the server takes no more"
             self._warnings.append(text)

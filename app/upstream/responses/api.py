@@ -4,6 +4,7 @@ from typing import Any
 
 from app.chat.token_record import TokenRecord
 from app.upstream.api import Api
+from app.upstream.refused_fields import CHOICE_REPAIR, make_hint_repairs
 from app.upstream.reply.logprobs import ScoredAssembler, score_items
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
@@ -91,5 +92,6 @@ API = Api(
         + ("truncation", "personality")
     ),
     strip_reasoning=strip_reasoning,
+    repairs={**make_hint_repairs(), **CHOICE_REPAIR},
     write_beginning=write_beginning,
 )

@@ -28,6 +28,7 @@ from app.upstream.own_body import (
     find_units,
     name_tool,
     patch,
+    renames_calls,
     split_violations,
     warn_of_unsent,
     write_own_tools,
@@ -223,7 +224,7 @@ class _OwnWriter:
         if any(group.role == ORPHAN for group in block.groups):
             self._add_orphan(block)
             return
-        if not block.is_kept:
+        if not block.is_kept or renames_calls(block.groups):
             self._add_now(block, block.groups)
             return
         unsent = self._source.unsent

@@ -89,3 +89,24 @@ def test_a_conversation_of_system_messages_alone_is_the_users(kind: str) -> None
     written = write(Message("system", (Text("a"),)), Message("system", (Text("b"),)), kind=kind)
     assert written.system is None and written.messages == [{"role": "user", "content": "a\nb"}]
     assert write(Message("system", (Text("a"),)), Message("user", (Text(""),)), kind=kind).violations
+
+
+SYSTEM = Message("system", (Text("S"),))
+SAID = Message("assistant", (Text("a"),))
+
+
+@each_case(
+    ("messages", "roles"),
+    [
+        ((USER, SYSTEM, SAID, USER), ["user", "system", "assistant", "user"]),
+        ((USER, SAID, USER, SYSTEM), ["user", "assistant", "user", "system"]),
+        ((USER, SYSTEM, SYSTEM, SAID, USER), ["user", "system", "assistant", "user"]),
+        ((USER, SAID, SYSTEM, USER), ["user", "assistant", "user"]),
+        ((USER, SAID, SYSTEM), ["user", "assistant", "user"]),
+        ((USER, SYSTEM, USER), ["user"]),
+    ],
+)
+def test_a_system_message_stands_where_anthropic_takes_one(messages: Any, roles: list[str]) -> None:
+    written = write(*messages)
+    assert [message["role"] for message in written.messages] == roles
+    assert str(written.messages).count("'S'") == sum(message is SYSTEM for message in messages)

@@ -47,8 +47,9 @@ def test_the_next_turn_begins_with_the_body_of_this_one() -> None:
 @pytest.mark.parametrize(("kind", "role"), [("anthropic", "system"), ("anthropic_compatible", "user")])
 def test_a_later_system_message_stays_at_its_place(kind: str, role: str) -> None:
     said = Message("assistant", (Text("Hello."),))
-    body, _ = write(USER, said, Message("system", (Text("Now French."),)), kind=kind)
-    assert body["messages"][-1] == {"role": role, "content": "Now French."}
+    body, _ = write(USER, said, USER, Message("system", (Text("Now French."),)), kind=kind)
+    last = body["messages"][-1]
+    assert (last["role"], last["content"] if role == "system" else last["content"][-1]["text"]) == (role, "Now French.")
     assert "system" not in body
 
 
@@ -207,7 +208,11 @@ def test_a_choice_of_a_function_that_is_not_offered_is_refused(choice: Any) -> N
         (
             {"response_format": {"type": "json_schema"}, "reasoning_effort": "low", "enable_thinking": False},
             {"thinking_switch": "none"},
-            {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
+            {
+                "output_config": {
+                    "format": {"type": "json_schema", "schema": {"type": "object", "additionalProperties": False}}
+                }
+            },
             1,
         ),
         ({"extra_body": {"output_config": {"a": 1}}, "reasoning_effort": "low"}, {})

@@ -1,0 +1,76 @@
+"""Bodies that are sent once more without a field that the server has refused."""
+
+from typing import Any
+
+import msgspec
+from app.chat.events import Fault
+from app.upstream.api import find_api, repair_refused
+
+from tests.each_case import each_case
+
+Json = dict[str, Any]
+PLAIN: Json = {"model": "m", "messages": []}
+
+
+def repair(body: Json, message: str, api: Any = "chat_completions", code: str = "invalid_request") -> Json | None:
+    repaired = repair_refused(find_api(api), msgspec.json.encode(body), Fault(code, message, False, 400))
+    return None if repaired is None else msgspec.json.decode(repaired.data)
+
+
+@each_case(
+    ("name", "message"),
+    [
+        ("prompt_cache_key", "Validation: Unsupported parameter(s): `prompt_cache_key`"),
+        ("prompt_cache_key", 'unknown field "prompt_cache_key"'),
+        ("prompt_cache_retention", "prompt_cache_retention is not supported on this model"),
+        ("safety_identifier", "Unknown parameter: 'safety_identifier'."),
+        ("user", 'Invalid JSON payload received. Unknown name "user": Cannot find field.'),
+        ("user", "user: Extra inputs are not permitted"),
+        ("metadata", "The 'metadata' parameter is only allowed when 'store' is enabled."),
+        ("metadata", "body.metadata: Extra inputs are not permitted"),
+        ("stream_options", "stream_options: Extra inputs are not permitted"),
+    ],
+)
+def test_a_field_that_says_nothing_of_the_reply_is_left_out(name: str, message: str) -> None:
+    assert repair({**PLAIN, name: "x"}, message) == PLAIN
+    assert repair(PLAIN, message) is None
+    assert repair({**PLAIN, name: "x"}, message, code="server_error") is None
+
+
+@each_case(
+    "message",
+    [
+        "the conversation must end with a message of the user",
+        "Unsupported role: expected user or assistant",
+        "temperature is not supported with this model",
+        "prompt_cache_key must have at most 64 characters",
+        "'prompt_cache_key_2' is not supported",
+    ],
+)
+def test_another_refusal_changes_nothing(message: str) -> None:
+    assert repair({**PLAIN, "user": "u", "prompt_cache_key": "k", "temperature": 1}, message) is None
+
+
+def test_servers_of_messages_may_refuse_metadata() -> None:
+    assert repair({**PLAIN, "metadata": {}}, "metadata: Extra inputs are not permitted", "messages") == PLAIN
+
+
+def tool(name: str) -> Json:
+    return {"type": "function", "function": {"name": name}}
+
+
+@each_case(
+    "message",
+    [
+        "Invalid tool_choice type: 'object'. Supported string values: none, auto, required",
+        "[{'loc': ('body', 'tool_choice'), 'msg': 'Input should be a valid string'}]",
+        "tool_choice: must be a string",
+    ],
+)
+def test_a_named_choice_becomes_a_demand_where_only_texts_are_taken(message: str) -> None:
+    body = {**PLAIN, "tools": [tool("a"), tool("b")], "tool_choice": tool("b")}
+    assert repair(body, message) == {**PLAIN, "tools": [tool("b")], "tool_choice": "required"}
+    assert repair({**body, "tool_choice": "auto"}, message) is None
+    assert repair({**body, "tool_choice": tool("c")}, message) is None
+    flat = {"input": [], "tools": [{"type": "function", "name": "b"}], "tool_choice": {"type": "function", "name": "b"}}
+    assert repair(flat, message, "responses") == {**flat, "tool_choice": "required"}
