@@ -126,6 +126,8 @@ class CallStage:
             else:
                 if type(event) is not Extra:
                     self._text_end.flush(out)
+                elif "warning" in event.fields:  # only some formats have the extra fields of a message
+                    self._warnings.add(event.fields["warning"])
                 out.append(event)
 
     def _read_reasoning(self, event: ReasoningDelta, out: list[Event]) -> None:
