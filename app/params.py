@@ -5,12 +5,12 @@ An unknown key is an error that names the key; `extra_body` accepts any key.
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from app.chat.attachments import PassageSearch
+from app.chat.known_names import recall_names
 from app.other_apis import read_choice, read_response_format, read_server_choice
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -244,7 +244,7 @@ _JOINED_ROUTING_PARAMS = frozenset(name.replace("_", "") for name in _ROUTING_PA
 """Names whose words are not divided."""
 
 
-@lru_cache(maxsize=1024)
+@recall_names
 def chooses_route(name: str) -> bool:
     """Whether a parameter of `extra_body` chooses a model, the server that answers for it, or an address, in whichever
     spelling: `api_base`, `apiBase`, `API-BASE`."""

@@ -5,11 +5,20 @@ import itertools
 import json
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from chaos_loops import SERVERS, find_loop_mistake
-from chaos_readers import ChatReader, CompletionReader, ReplyReader, WrongReplyError, read_whole
+from chaos_readers import (
+    ChatReader,
+    CompletionReader,
+    GeminiReader,
+    ReplyReader,
+    WrongReplyError,
+    read_error_code,
+    read_whole,
+)
 from chaos_replies import Kind, Question, Received, find_mistake
 from chaos_results import Results
 
@@ -24,6 +33,9 @@ LOOK_UP = {
     "description": "Looks a text up.",
     "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
 }
+CHAT, COMPLETIONS, GEMINI = "/v1/chat", "/v1/chat/completions", "/v1beta/models"
+READERS: dict[str, type[ReplyReader]] = {CHAT: ChatReader, COMPLETIONS: CompletionReader, GEMINI: GeminiReader}
+"""By the endpoint; the paths of the last one go on with the model and the method."""
 MODELS = ("plain", "plain", "hedged", "prefix")
 SHARED_QUESTIONS = 12
 """Questions that many clients ask at the same time; they change every few seconds."""
@@ -97,7 +109,10 @@ class Request:
     endpoint: str
     key: str
     stream: bool
+    model: str
     body: dict[str, Any]
+    is_array: bool = False
+    """A stream of Google's API is one JSON array."""
     leave_after: int = 0
     """Frames after which the client closes its connection; 0 for never."""
     then: str = ""
@@ -106,49 +121,83 @@ class Request:
     """Whether it reads with pauses."""
     started: float = field(default_factory=time.monotonic)
 
+    @property
+    def path(self) -> str:
+        if self.endpoint != GEMINI:
+            return self.endpoint
+        method = "streamGenerateContent" if self.stream else "generateContent"
+        return f"{GEMINI}/{self.model}:{method}{'?alt=sse' if self.stream and not self.is_array else ''}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        key = {"x-goog-api-key": self.key} if self.endpoint == GEMINI else {"authorization": f"Bearer {self.key}"}
+        return {"content-type": "application/json", "x-request-id": self.id, **key}
+
 
 def make_request(pick: random.Random, number: str, keys: list[str], moment: float) -> Request:
     """Draw a request. Those of the shared questions are equal for all clients that draw the same one."""
     shared = pick.random() < 0.35
+    endpoint = pick.choice((CHAT, COMPLETIONS, GEMINI))
     if shared:
         place = pick.randrange(SHARED_QUESTIONS)
         question = _question(
             random.Random(f"{place} {moment // SHARED_SECONDS}"), f"s{place}-{moment // SHARED_SECONDS:.0f}"
         )
     else:
-        question = _question(pick, number, loops=True)
-    completions = pick.random() < 0.5
+        question = _question(pick, number, loops=endpoint != GEMINI)
     stream = pick.random() < 0.7
+    model = pick.choice(MODELS)
+    body = _WRITERS[endpoint](question, model, stream)
+    if shared or pick.random() < 0.2:
+        body["cache"] = {"mode": pick.choices(("on", "refresh", "off"), (8, 1, 1))[0]}
+    if endpoint == CHAT and stream and pick.random() < 0.2:
+        body["stream_mode"] = "snapshot"
+    request = Request(number, question, endpoint, pick.choice(keys), stream, model, body, slow=pick.random() < 0.05)
+    request.is_array = endpoint == GEMINI and stream and pick.random() < 0.2
+    if stream and not request.is_array and pick.random() < 0.25:
+        request.leave_after = pick.randrange(1, 25)
+        request.then = pick.choice(("", "resume", "resume", "read", "cancel"))
+        if request.then and endpoint == CHAT:
+            body["cancel_on_disconnect"] = False
+    return request
+
+
+def _write_chat(question: Question, model: str, stream: bool) -> dict[str, Any]:
+    functions = {"call": [LOOK_UP], "loop": list(SERVERS)}.get(question.kind)
+    body = {"model": model, "messages": [{"role": "user", "content": question.prompt}], "stream": stream}
+    return {**body, "functions": functions} if functions else body
+
+
+def _write_completions(question: Question, model: str, stream: bool) -> dict[str, Any]:
     body: dict[str, Any] = {
-        "model": pick.choice(MODELS),
+        "model": model,
         "messages": [{"role": "user", "content": question.prompt}],
         "stream": stream,
     }
-    if shared or pick.random() < 0.2:
-        body["cache"] = {"mode": pick.choices(("on", "refresh", "off"), (8, 1, 1))[0]}
-    if completions:
+    if stream:
         body["stream_options"] = {"include_usage": True}
-        if not stream:
-            del body["stream_options"]
-        if question.kind == "call":
-            body["tools"] = [{"type": "function", "function": LOOK_UP}]
-        elif question.kind == "loop":
-            body["tools"] = [{"type": "mcp", "server_label": name} for name in SERVERS]
-    else:
-        if question.kind == "call":
-            body["functions"] = [LOOK_UP]
-        elif question.kind == "loop":
-            body["functions"] = list(SERVERS)
-        if stream and pick.random() < 0.2:
-            body["stream_mode"] = "snapshot"
-    endpoint = "/v1/chat/completions" if completions else "/v1/chat"
-    request = Request(number, question, endpoint, pick.choice(keys), stream, body, slow=pick.random() < 0.05)
-    if stream and pick.random() < 0.25:
-        request.leave_after = pick.randrange(1, 25)
-        request.then = pick.choice(("", "resume", "resume", "read", "cancel"))
-        if request.then and not completions:
-            body["cancel_on_disconnect"] = False
-    return request
+    if question.kind == "call":
+        body["tools"] = [{"type": "function", "function": LOOK_UP}]
+    elif question.kind == "loop":
+        body["tools"] = [{"type": "mcp", "server_label": name} for name in SERVERS]
+    return body
+
+
+def _write_gemini(question: Question, model: str, stream: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "contents": [{"role": "user", "parts": [{"text": question.prompt}]}],
+        "generationConfig": {"thinkingConfig": {"includeThoughts": True}},
+    }
+    if question.kind == "call":
+        body["tools"] = [{"functionDeclarations": [LOOK_UP]}]
+    return body
+
+
+_WRITERS: dict[str, Callable[[Question, str, bool], dict[str, Any]]] = {
+    CHAT: _write_chat,
+    COMPLETIONS: _write_completions,
+    GEMINI: _write_gemini,
+}
 
 
 def _question(pick: random.Random, name: str, *, loops: bool = False) -> Question:
@@ -195,38 +244,33 @@ class Client:
             self._results.add(outcome, request.started)
 
     async def _converse(self, request: Request) -> str:
-        headers = {
-            "content-type": "application/json",
-            "authorization": f"Bearer {request.key}",
-            "x-request-id": request.id,
-        }
-        head = await self._connection.send("POST", request.endpoint, headers, json.dumps(request.body).encode())
+        head = await self._connection.send("POST", request.path, request.headers, json.dumps(request.body).encode())
         if head.status != 200:
             return await self._refusal(request, head)
         if head.headers.get("x-request-id") != request.id:
             raise WrongReplyError(f"the response has the request id {head.headers.get('x-request-id')}")
         cache = head.headers.get("x-parley-cache", "").split(";")[0]
-        tools = " with tools" if request.question.kind == "loop" else ""
-        if not request.stream:
+        kind = " with tools" if request.question.kind == "loop" else " to Gemini" if request.endpoint == GEMINI else ""
+        if not request.stream or request.is_array:
             received = read_whole(json.loads(await self._connection.read_all(head)))
             self._connection.finish(head)
-            return self._judge(request, received, f"whole reply{tools}, {cache}")
-        reader: ReplyReader = ChatReader() if request.endpoint == "/v1/chat" else CompletionReader()
+            return self._judge(request, received, f"whole reply{kind}, {cache}")
+        reader = READERS[request.endpoint]()
         left = await self._read_stream(request, head, reader)
         self._check(request, reader.received)
         if not left:
-            return self._judge(request, reader.received, f"stream{tools}, {cache}")
+            return self._judge(request, reader.received, f"stream{kind}, {cache}")
         if not request.then or not reader.response_id:
             return "left"
         await asyncio.sleep(self._pick.random())
-        return await self._come_back(request, reader, headers)
+        return await self._come_back(request, reader)
 
     async def _read_stream(self, request: Request, head: Head, reader: ReplyReader) -> bool:
         """Whether the client left before the end."""
         rest = b""
         before = reader.frames
         while part := await self._read_part(head, reader):
-            *frames, rest = (rest + part).split(b"\n\n")
+            *frames, rest = (rest + part).split(reader.frame_end)
             for frame in frames:
                 reader.feed(frame)
             if request.leave_after and reader.frames - before >= request.leave_after:
@@ -235,7 +279,7 @@ class Client:
             if request.slow:
                 await asyncio.sleep(0.05)
         self._connection.finish(head)
-        if rest:
+        if rest.strip(b"\r\n"):
             raise WrongReplyError(f"the stream ends within a frame: {rest[:100]!r}")
         if not reader.received.ended:
             raise WrongReplyError("the stream ends without a last frame")
@@ -251,9 +295,9 @@ class Client:
             self._connection.close()
             return b""
 
-    async def _come_back(self, request: Request, reader: ReplyReader, headers: dict[str, str]) -> str:
-        path = f"/v1/chat/{reader.response_id}"
-        headers = headers | {"x-request-id": f"{request.id}-{request.then}"}
+    async def _come_back(self, request: Request, reader: ReplyReader) -> str:
+        path = f"{CHAT}/{reader.response_id}"
+        headers = request.headers | {"x-request-id": f"{request.id}-{request.then}"}
         if request.then == "cancel":
             return await self._cancel(request, path, headers)
         if request.then == "read":
@@ -307,7 +351,7 @@ class Client:
         error = json.loads(body)["error"]
         if head.status not in TYPED_STATUSES:
             raise WrongReplyError(f"{head.status} {error['code']}: {error['message'][:300]}")
-        return f"{head.status} {error['code']}"
+        return f"{head.status} {read_error_code(error)}"
 
     async def _lost(self, request: Request, head: Head) -> str:
         """A reply that cannot be had again: it failed, or a killed gateway or Redis had it."""

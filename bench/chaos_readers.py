@@ -14,6 +14,7 @@ class WrongReplyError(Exception):
 class ReplyReader(Protocol):
     """Takes the frames of one stream, also those of a response that resumes it."""
 
+    frame_end: bytes
     received: Received
     response_id: str
     frames: int
@@ -30,6 +31,7 @@ class ReplyReader(Protocol):
 class ChatReader:
     """`POST /v1/chat`, frames of type `response.*` and `message.*`, or `messages` (snapshots)."""
 
+    frame_end = b"\n\n"
     failed_within_call = False
 
     def __init__(self) -> None:
@@ -133,6 +135,8 @@ class ChatReader:
 class CompletionReader:
     """`POST /v1/chat/completions`: chunks, then `[DONE]`; or an error and no `[DONE]`."""
 
+    frame_end = b"\n\n"
+
     def __init__(self) -> None:
         self.received = Received()
         self.response_id = ""
@@ -188,6 +192,84 @@ class CompletionReader:
         self._finish_reason = choice.get("finish_reason") or ""
 
 
+_OF_SERVER = "x"
+"""The id that the model servers give all their replies."""
+_SEPARATORS = ("\u2028".encode(), "\u2029".encode(), "\u0085".encode())
+"""At which some of Google's SDKs end a line."""
+_ESTIMATED = "usage_estimated"
+_GEMINI_REASONS = {"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "content_filter"}
+
+
+class GeminiReader:
+    """`POST /v1beta/models/{model}:streamGenerateContent`: chunks up to one with a finish reason, or to an error."""
+
+    frame_end = b"\r\n\r\n"
+    failed_within_call = False
+
+    def __init__(self) -> None:
+        self.received = Received()
+        self.response_id = ""
+        self.frames = 0
+        self._id = ""
+
+    def feed(self, frame: bytes) -> None:
+        text = frame.lstrip(b"\r\n")  # blank lines are heartbeats
+        if not text:
+            return
+        if not text.startswith(b"data: ") or b"\n" in text or b"\r" in text:
+            raise WrongReplyError(f"not a frame: {frame[:200]!r}")
+        if any(separator in text for separator in _SEPARATORS):
+            raise WrongReplyError(f"a frame has a raw line separator: {frame[:200]!r}")
+        self.feed_chunk(json.loads(text[6:]))
+
+    def feed_chunk(self, chunk: dict[str, Any]) -> None:
+        if self.received.ended:
+            raise WrongReplyError(f"{str(chunk)[:60]!r} after the end of the stream")
+        self.frames += 1
+        if "error" in chunk:
+            self.received.ended, self.received.error = "failed", read_error_code(chunk["error"])
+            return
+        id_ = chunk["responseId"]
+        if self._id not in ("", id_):
+            raise WrongReplyError(f"a chunk of {id_} in the stream {self._id}")
+        self._id = id_
+        self.response_id = "" if id_ == _OF_SERVER else id_
+        usage = chunk.get("usageMetadata")
+        is_estimated = any(text.startswith(_ESTIMATED) for text in chunk.get("parley", {}).get("warnings", ()))
+        if usage is not None:
+            self.received.usage = None if is_estimated else _read_gemini_usage(usage)
+        (candidate,) = chunk["candidates"]
+        for part in candidate["content"].get("parts", ()):
+            self._take(part)
+        if reason := candidate.get("finishReason"):
+            called = bool(self.received.arguments)
+            reason = "tool_calls" if called and reason == "STOP" else _GEMINI_REASONS.get(reason, reason)
+            self.received.ended, self.received.finish_reason = "completed", reason
+
+    def _take(self, part: dict[str, Any]) -> None:
+        if call := part.get("functionCall"):
+            self.received.arguments += json.dumps(call["args"], ensure_ascii=False, separators=(",", ":"))
+        elif part.get("thought"):
+            self.received.reasoning += part["text"]
+        else:
+            self.received.content += part["text"]
+
+
+def _read_gemini_usage(usage: dict[str, Any]) -> dict[str, object]:
+    answer = usage["candidatesTokenCount"] + usage.get("thoughtsTokenCount", 0)
+    if usage["totalTokenCount"] != usage["promptTokenCount"] + answer:
+        raise WrongReplyError(f"the total of the usage is not its sum: {usage}")
+    return {"prompt_tokens": usage["promptTokenCount"], "completion_tokens": answer}
+
+
+def read_error_code(error: dict[str, Any]) -> str:
+    """Return the gateway's code of an error. Google's form has the status in its place."""
+    if isinstance(error["code"], str):
+        return error["code"]
+    (reason,) = [one["reason"] for one in error["details"] if "reason" in one]
+    return str(reason).lower()
+
+
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
@@ -196,8 +278,11 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def read_whole(body: dict[str, Any]) -> Received:
-    """A reply that is one JSON body, of either endpoint. Raises: WrongReplyError."""
+def read_whole(body: Any) -> Received:
+    """A reply that is one JSON body, of each endpoint: of Google's API also an array of chunks. Raises:
+    WrongReplyError."""
+    if isinstance(body, list) or "candidates" in body:
+        return _read_gemini_chunks(body if isinstance(body, list) else [body])
     received = Received(ended="completed", usage=body["usage"])
     if "choices" in body:
         (choice,) = body["choices"]
@@ -211,6 +296,15 @@ def read_whole(body: dict[str, Any]) -> Received:
         received.finish_reason = body["finish_reason"]
         add_chat_messages(received, body["messages"])
     return received
+
+
+def _read_gemini_chunks(chunks: list[dict[str, Any]]) -> Received:
+    reader = GeminiReader()
+    for chunk in chunks:
+        reader.feed_chunk(chunk)
+    if not reader.received.ended:
+        raise WrongReplyError("the reply ends without a finish reason or an error")
+    return reader.received
 
 
 def add_chat_messages(received: Received, messages: list[dict[str, Any]]) -> None:

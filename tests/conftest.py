@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.effort import examples
+from tests.effort import LONG, examples
 from tests.fork_server import share_fork_server
 from tests.redis_server import one_redis, own_redis, shared_redis
 from tests.restored_logging import restored_logging
@@ -88,8 +88,11 @@ WAITING = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests that wait come first: one process of pytest-xdist then runs most of them, while the others compute. At
-    the end only short tests are left."""
+    the end only short tests are left. With `FUZZ=long` a test may take any time."""
     items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
+    if LONG:
+        for item in items:
+            item.add_marker(pytest.mark.timeout(0))
 
 
 MAX_VALUE_IN_NAME = 200

@@ -1,6 +1,8 @@
 """The package map in docs/architecture.md and the tree of `app/`."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.each_case import each_case
@@ -28,3 +30,21 @@ def test_what_two_test_modules_need_is_in_a_module_that_holds_no_tests() -> None
     )
     modules = (ROOT / "tests").rglob("*.py")
     assert [str(path.relative_to(ROOT)) for path in modules if importing.search(path.read_text("utf-8"))] == []
+
+
+def test_a_sentence_about_a_value_stands_behind_it() -> None:
+    modules = sorted(path for folder in ("app", "tests", "bench") for path in (ROOT / folder).rglob("*.py"))
+    assert [f"{path.relative_to(ROOT)}:{line}" for path in modules for line in _find_lost_docstrings(path)] == []
+
+
+def _find_lost_docstrings(path: Path) -> Iterator[int]:
+    """Yield the lines of texts in a module or class that describe neither it nor the value before them."""
+    for scope in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(scope, ast.Module | ast.ClassDef):
+            for before, node in zip(scope.body, scope.body[1:], strict=False):
+                if _is_text(node) and not isinstance(before, ast.Assign | ast.AnnAssign | ast.AugAssign):
+                    yield node.lineno
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -63,6 +63,21 @@ def test_a_file_is_replaced_only_if_that_is_asked_for(capsys: pytest.CaptureFixt
     assert "cannot be written (No such file or directory)" in capsys.readouterr().err
 
 
+def test_json_may_have_comments_and_commas_at_ends_as_the_router_reads_it() -> None:
+    provider = '{"name": "p", "api_base_url": "http://127.0.0.1:1/v1/chat/completions", "models": ["m",]}'
+    Path("config.json").write_text(
+        f'{{ // the router\'s\n"Providers": [{provider}], "Router": {{"default": "p,m",}},}}'
+    )
+    assert main(["import", "ccr", "config.json"]) == 0
+    assert load({}).default_model == "ccr"
+
+
+def test_json_that_is_cut_is_refused_with_the_place(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("config.json").write_text('{"Providers": [')
+    assert main(["import", "ccr", "config.json"]) == 2
+    assert "config.json: Expecting value: line 1 column 16" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -1,18 +1,13 @@
 """`parley launch` and `parley configure` with a program in the agent's place, in front of a running gateway."""
 
-import contextlib
-import http.server
 import json
 import os
 import signal
 import subprocess
-import sys
-import threading
 import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from app.cli import main
@@ -21,9 +16,10 @@ from app.commands import agent_gateway
 from app.terminal import Gateway
 
 from tests.clean_environment import clean_environment
+from tests.coding_agents.stand_in import make_environ, seen, write_stand_in
 from tests.fork_server import forked_parley
 from tests.restored_logging import restored_logging
-from tests.terminal.gateway_process import running_gateway
+from tests.terminal.gateway_process import running_gateway, serving_models
 
 SETTINGS = """
 default_model = "qwen3"
@@ -35,17 +31,6 @@ upstreams = ["up"]
 [models.qwen3]
 upstreams = ["up"]
 profile = { media = [], max_input_tokens = 24576, max_output_tokens = 8192 }
-"""
-STAND_IN = f"""#!{sys.executable} -IS
-import json, os, sys, time
-with open(os.environ["SEEN"] + ".part", "w") as file:
-    folder = os.environ.get("PI_CODING_AGENT_DIR")
-    texts = {{name: open(os.path.join(folder, name)).read() for name in os.listdir(folder)}} if folder else {{}}
-    json.dump({{"argv": sys.argv[1:], "env": dict(os.environ), "files": texts}}, file)
-os.rename(os.environ["SEEN"] + ".part", os.environ["SEEN"])
-if "wait" in sys.argv:
-    time.sleep(60)
-sys.exit(7)
 """
 
 
@@ -60,47 +45,12 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home folder, and a program for each agent that keeps what it is given and ends with 7."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
     for agent in AGENTS.values():
-        (programs / agent.program).write_text(STAND_IN)
-        (programs / agent.program).chmod(0o755)
-    own = {
-        name: value
-        for name, value in clean_environment().items()
-        if not name.startswith(("XDG_", "CODEX", "CLAUDE", "ANTHROPIC", "OPENAI", "OPENCODE", "QWEN", "PI_"))
-    }
-    settings = {"PARLEY_CACHE__URL": "null:", "PARLEY_USAGE__URL": "null:"}
-    words = {"HOME": str(tmp_path), "PATH": f"{programs}:/usr/bin:/bin", "SEEN": str(tmp_path / "seen.json")}
-    monkeypatch.setattr(os, "environ", own | settings | words)
+        write_stand_in(tmp_path / "bin", agent.program)
+    monkeypatch.setattr(os, "environ", make_environ(clean_environment(), tmp_path))
     monkeypatch.chdir(tmp_path)
     with restored_logging():
         yield tmp_path
-
-
-@contextlib.contextmanager
-def serving_models(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Serve a list of models, as a model server does."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.end_headers()
-            self.wfile.write(json.dumps({"object": "list", "data": rows}).encode())
-
-        def log_message(self, *_: object) -> None: ...
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-def seen(home: Path) -> Any:
-    return json.loads((home / "seen.json").read_text())
 
 
 def test_claude_code_asks_the_gateway_and_its_exit_status_is_passed_on(gateway: str, home: Path) -> None:

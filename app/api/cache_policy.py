@@ -7,6 +7,7 @@ from app.formats.body import CacheControl
 from app.routing import ModelRoute
 
 CACHE_HEADER = b"x-parley-cache"
+"""Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
 _CACHE_HEADERS = frozenset((b"cache-control", CACHE_HEADER))
 
 

@@ -68,8 +68,6 @@ if TYPE_CHECKING:
     from app.api.model_calls import TurnOpening
     from app.api.route_choice import ChosenRoute
 
-"""Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
-
 
 def _with_session(parsed: ParsedRequest, request: RequestInProgress, caller: str) -> ParsedRequest:
     conversation, settings = parsed.request, parsed.settings
@@ -287,6 +285,8 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         parsed, describer = self._serve_lacking(request, parsed, route)
         guard = request.guard = begin_guarding(context, request, parsed, route, reply_id)
         if guard is not None:
+            if request.record.capture is not None:
+                request.record.capture.list_values = guard.list_found_values
             guard.check_readable(parsed.request)
         if parsed.request.source is not None or parsed.request.passed is not None:
             translates = guard is not None and guard.must_translate

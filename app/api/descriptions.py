@@ -194,7 +194,7 @@ class MediaDescriber:
         team = request.caller.team
         record = RequestRecord(request.id, "describe", request.caller.name, "" if team is None else team.name)
         record.record_model(route.model, route.model)
-        outcome, attempts = _Outcome(), AttemptLog(record.trace)
+        outcome, attempts = _Outcome(), AttemptLog(record.trace, request.caller.identity)
         origin = Origin()
         try:
             if context.limiter is not None:

@@ -11,7 +11,7 @@ from app.chat.events import AnswerPart, Event, Fault, Finish
 from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo
 from app.formats.gemini import GEMINI
-from app.formats.gemini.embeddings import write_embeddings
+from app.formats.gemini.embeddings import is_own_answer, write_embeddings
 
 
 class EmbeddingsResponse(AnswerResponse):
@@ -28,11 +28,14 @@ class EmbeddingsResponse(AnswerResponse):
 
     @override
     def _end(self, finish: Finish) -> None:
+        data = b"".join(self._parts)
         try:
-            body = write_embeddings(msgspec.json.decode(b"".join(self._parts)), batch=self._batch)
+            answer = msgspec.json.decode(data)
+            if not is_own_answer(answer):
+                data = msgspec.json.encode(write_embeddings(answer, batch=self._batch))
         except (ValueError, msgspec.MsgspecError) as error:
             fault = Fault("upstream_protocol", f"the model server's answer cannot be read: {error}", transient=False)
             self.fail(UpstreamFailed(fault))
             return
         self.outcome = finish
-        self._send_body(200, msgspec.json.encode(body), {})
+        self._send_body(200, data, {})

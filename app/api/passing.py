@@ -120,13 +120,15 @@ class PassingEndpoint(RecordedEndpoint):
         guard = begin_passing(self._context, request, route)
         if guard is None:
             return body
+        if body.own is not None and body.own.refusal is not None:
+            raise body.own.refusal  # there is nothing that guards could look at
         what = "a form with files" if form is not None and guard.chosen.enforces else None
         if self._endpoint.generates and (guard.chosen.replying or guard.chosen.masks):
             what = f"the answer of {self._endpoint.name}"
         if what is not None:
             text = f"guards check the requests for the model {route.model!r}, and cannot look at {what}"
             raise Unsupported(f"{text}: send a conversation, or use a model without guards")
-        return replace(body, fields=await admit_fields(request, guard, body))
+        return replace(body, fields=await admit_fields(request, guard, body), own=None)
 
     def _find_only_model(self, gateway: Gateway, caller: Caller, path: str) -> str:
         """Return the only model that serves this endpoint and that the caller may use. Raises BadRequest."""

@@ -70,7 +70,7 @@ class RequestInProgress:
             self.record.transport = state["transport"]
         if self.caller.user:
             self.record.record_user(self.caller.user)
-        self.attempts = AttemptLog(self.record.trace)
+        self.attempts = AttemptLog(self.record.trace, self.caller.identity)
 
     def begin_capture(self, log: "RequestLog", *, bodies: bool) -> None:
         """Capture the request for the log; without `bodies`, only its figures."""
@@ -109,6 +109,7 @@ class RequestInProgress:
         if rules is None:
             return
         self.caller = name_user(self.scope, user, metadata)
+        self.attempts.caller = self.caller.identity
         self.record.record_user(self.caller.user or "")
         if rules.hash_name is not None and rules.source.place == "metadata":
             self.record.replace_metadata(rules.source.name, self.caller.user or "")

@@ -132,7 +132,7 @@ class SearchEndpoint(RecordedEndpoint):
                 await run.run(servers, search, fetch, request)
         if body.others:
             run.texts.append(describe_others(body.others))
-        request.record.record_searches(run.searches, run.fetches)
+        request.record.count_searches(run.searches, run.fetches)
         request.record.cost = run.cost
         state.turn += 1
         await self._kept.keep(key, state)

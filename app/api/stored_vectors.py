@@ -87,7 +87,8 @@ async def find_vectors(
 ) -> StoredVectors | None:
     """Return what is stored for a request; None if nothing of it may be. Raises CacheMiss, or InvalidInput for an
     unknown mode of the cache."""
-    if not request.live.settings.cache.embeddings or prepared.passing is None or prepared.passing.path not in PATHS:
+    passing = prepared.passing
+    if not request.live.settings.cache.embeddings or passing is None or passing.path not in PATHS or passing.own_paths:
         return None
     policy = read_cache_policy(None, request.scope, prepared.route, "always")
     inputs = read_inputs(body) if policy.read or policy.write else None

@@ -74,7 +74,9 @@ class ToolReport:
     def on_call(self, summary: ToolCallSummary, arguments: str, answer: ToolAnswer, started_ns: int) -> None:
         log_tool_call(self._request_id, summary)
         if answer.hosted is not None and summary.outcome != "not_run":
-            self._searches.add(answer.hosted.kind)
+            kind = answer.hosted.kind
+            self._searches.add(kind)
+            self._record.count_searches(int(kind == "web_search"), int(kind == "web_fetch"))
         if self._metrics is not None:
             self._metrics.observe_tool_call(summary)
         trace = self._trace
@@ -92,7 +94,6 @@ class ToolReport:
 
     def on_end(self, summary: ServerToolsSummary) -> None:
         self._searches.settle()
-        self._record.record_searches(summary.searches, summary.fetches)
         if summary.cached and not summary.searches:
             self._on_cached()
         if self._metrics is not None:

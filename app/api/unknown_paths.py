@@ -12,7 +12,7 @@ _POSTED = ("/v1/chat", "/v1/chat/completions", "/v1/responses", "/v1/messages", 
 _SERVED = "POST /v1/chat, /v1/chat/completions, /v1/responses and /v1/messages, and GET /v1/models"
 _MAX_LENGTH = 200
 """Longer paths are none of the well-known ones."""
-_PREFIXES = r"(?:/(?:v[0-9]\w*|api|openai|anthropic))*"
+_PREFIXES = r"(?:/(?:v[0-9]\w*|api|openai|anthropic|upload))*"
 _TWICE = re.compile(r"/v1(/chat/completions|/messages|/responses)(?:/v1)?\1")
 _BELOW = r"(?:/.*)?"
 _ROWS = (
@@ -39,7 +39,7 @@ _ROWS = (
         f"Ollama's own API is not served: GET /v1/models lists the models, and {_CHAT} takes conversations",
     ),
     (
-        rf"(?:cachedContents|corpora|fileSearchStores|tunedModels){_BELOW}",
+        rf"(?:projects/[^/]+/locations/[^/]+/)?(?:cachedContents|corpora|fileSearchStores|tunedModels){_BELOW}",
         "Only Google's servers store this: send the contents themselves with each request",
     ),
     (

@@ -7,10 +7,10 @@ the results of a search is only text to the server.
 
 import re
 from collections.abc import Iterator, Mapping, Set
-from functools import lru_cache
 from typing import Any
 
 from app.chat.known_conversation import KnownConversation, gather, make_once
+from app.chat.known_names import recall_names
 
 _GOOGLE_FILE = "fileUri"
 _URLS = frozenset(("image_url", "file_url", "video_url", "audio_url", "server_url", _GOOGLE_FILE))
@@ -32,6 +32,9 @@ _CONVERSATIONS = ("messages", "input", "contents")
 _APART = frozenset((*_CONVERSATIONS, "tools", "system", "instructions", "systemInstruction"))
 _MOST_BEFORE_SLASHES = 64
 _SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:")
+_WEB_SCHEME = re.compile(r"\s*(?:https?|wss?|ftp|file):", re.IGNORECASE)
+_AS_BROWSERS_READ = {ord("\\"): "/", **dict.fromkeys(map(ord, "\t\r\n"))}
+"""A backslash is a slash, and tabs and line breaks are nothing (url.spec.whatwg.org, "URL parsing")."""
 _TEXTS = frozenset(("arguments", "input_schema", "parameters", "schema", "metadata"))
 """Fields in which nothing is fetched."""
 
@@ -43,6 +46,7 @@ def find_body_urls(
     is in `own_fields` is only text to the server."""
     conversation = next((name for name in _CONVERSATIONS if isinstance(body.get(name), list)), None)
     addresses = find_addresses({name: value for name, value in body.items() if name not in _APART})
+    body = {name: value for name, value in body.items() if name != "type"}  # a body is no call
     if known is None or conversation is None:
         return tuple(sorted({*find_fetched_urls(body, own_fields=own_fields), *addresses}))
     entries: list[Any] = body[conversation]
@@ -63,7 +67,7 @@ def find_body_urls(
 def find_media_addresses(fields: Mapping[str, Any], media: Set[str]) -> list[tuple[str, str]]:
     """Return (JSON path, URL) of each address in the fields of a request that is no conversation. Those of the names in
     `media` have a medium, as base64 or as a URL."""
-    return [(path, url) for path, url in find_addresses(fields, names=media) if _SCHEME.match(url)]
+    return [(path, url) for path, url in find_addresses(fields, names=media) if _SCHEME.match(_read_beginning(url))]
 
 
 def find_addresses(fields: Mapping[str, Any], path: str = "", names: Set[str] = frozenset()) -> list[tuple[str, str]]:
@@ -80,16 +84,25 @@ def find_addresses(fields: Mapping[str, Any], path: str = "", names: Set[str] = 
                     waiting.append((below, inner, is_address or name in names or _has_address(name)))
         elif isinstance(one, list):
             waiting += ((f"{place}[{index}]", inner, is_address) for index, inner in enumerate(one))
-        elif is_address and isinstance(one, str) and "//" in one[:_MOST_BEFORE_SLASHES] and not _is_data(one):
+        elif is_address and isinstance(one, str) and _is_address(one):
             found.append((place, one))
     return sorted(found)
 
 
-def _is_data(text: str) -> bool:
-    return text[:_MOST_BEFORE_SLASHES].lstrip()[:5].lower() == "data:"
+def _read_beginning(text: str) -> str:
+    return text[:_MOST_BEFORE_SLASHES].translate(_AS_BROWSERS_READ)
 
 
-@lru_cache(maxsize=1024)
+def _is_address(text: str) -> bool:
+    """Whether a text in the place of an address is one, in whichever form a server may read it: for browsers and their
+    libraries `http:a.b`, `http:/a.b` and `http:\\\\a.b` are `http://a.b`."""
+    beginning = _read_beginning(text)
+    if beginning.lstrip()[:5].lower() == "data:":
+        return False
+    return "//" in beginning or _WEB_SCHEME.match(beginning) is not None
+
+
+@recall_names
 def _has_address(name: str) -> bool:
     return any(word.lower() in _ADDRESS_WORDS for word in _WORD.findall(name))
 
@@ -120,7 +133,7 @@ def _read_field(name: str, value: Any, path: str) -> Iterator[tuple[str, str]]:
     fetched = name in _URLS
     if name in _ADDRESSES:
         for where, text in _list_texts(value, path):
-            if "://" in text[:_MOST_BEFORE_SLASHES] and text[:5].lower() != "data:":
+            if _is_address(text):
                 yield where, text
         return
     if not fetched and name not in _WITH_URLS and name not in _DATA:
@@ -137,7 +150,7 @@ def _read_field(name: str, value: Any, path: str) -> Iterator[tuple[str, str]]:
             continue
         if name == _GOOGLE_FILE and one.startswith(_IN_STORE):
             continue
-        if name not in _DATA or "://" in one[:32]:
+        if name not in _DATA or _WEB_SCHEME.match(_read_beginning(one)):
             yield place, one
 
 

@@ -110,11 +110,23 @@ class CallRecorder(Protocol):
 class AttemptLog:
     """The requests to model servers for one reply, in the order of their outcomes."""
 
-    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "sent_at", "recorder", "shown", "trace", "usage")
+    __slots__ = (
+        "attempts",
+        "caller",
+        "on_late_failure",
+        "on_late_usage",
+        "recorder",
+        "sent_at",
+        "shown",
+        "trace",
+        "usage",
+    )
 
-    def __init__(self, trace: UpstreamTrace | None = None) -> None:
+    def __init__(self, trace: UpstreamTrace | None = None, caller: str = "") -> None:
+        """`caller` is the identity of the caller; all who have none share what is remembered of the requests."""
         self.attempts: list[Attempt] = []
         self.trace = trace
+        self.caller = caller
         self.recorder: CallRecorder | None = None
         """None if the bodies of the requests are not recorded."""
         self.shown = False

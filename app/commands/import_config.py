@@ -17,6 +17,8 @@ from app.importers.ccr import import_ccr
 from app.importers.draft import Draft
 from app.importers.litellm import import_litellm
 from app.importers.toml_text import write_toml
+from app.steps.tool_parsers.calls import NotACall
+from app.steps.tool_parsers.json_scanner import loads
 from app.terminal.screen import replace_control_characters
 
 _IMPORTS: dict[str, Callable[[Mapping[str, Any]], Draft]] = {"litellm": import_litellm, "ccr": import_ccr}
@@ -85,12 +87,24 @@ def _read(file: Path) -> Mapping[str, Any]:
         raise UsageError(f"{file} is larger than {_MAX_BYTES} bytes")
     try:
         text = data.decode("utf-8-sig")
-        value = json.loads(text) if file.suffix == ".json" else _parse_yaml(text)
+        value = _parse_json(text) if file.suffix.startswith(".json") else _parse_yaml(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file}: {str(error).splitlines()[0] if str(error) else 'is nested too deeply'}") from None
     if not isinstance(value, dict):
         raise UsageError(f"{file}: must hold an object, not {type(value).__name__}")
     return value
+
+
+def _parse_json(text: str) -> Any:
+    """Return the value of JSON, which may have comments and commas at ends, as claude-code-router reads it (JSON5)."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        try:
+            return loads(text)
+        except NotACall:
+            pass
+        raise
 
 
 def _parse_yaml(text: str) -> Any:

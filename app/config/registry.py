@@ -108,7 +108,9 @@ class ModelRegistry:
                 other = routes[row.describe_media_with]
                 kinds = _list_described(routes[name], other)
                 routes[name] = replace(routes[name], describe_with=other.model, described=kinds)
-        routes |= {name: _make_virtual_route(name, row, routes) for name, row in settings.models.items() if row.use}
+        routes |= {
+            name: _make_virtual_route(name, settings.models, routes) for name, row in settings.models.items() if row.use
+        }
         names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
         self._nameless = tuple(name for name, row in settings.models.items() if row.is_pattern)
         self._routes: dict[str, ModelRoute] = {
@@ -214,11 +216,17 @@ class ModelRegistry:
         route = self._routes.get(model)
         return None if route is None else self._settings.models[route.model]
 
+    def _find_window_row(self, model: str) -> Model | None:
+        """Return the settings that may have the context window of a model. A virtual one without has that of its
+        default model."""
+        row = self._find_row(model)
+        return row if row is None or row.use is None or row.context_window is not None else self._find_row(row.use)
+
     def list_window_targets(self, models: Iterable[str]) -> list[Target]:
         """Return the servers that may list a context window of these models, which the configuration does not have."""
         found: dict[str, Target] = {}
         for model in models:
-            row, route = self._find_row(model), self.find(model)
+            row, route = self._find_window_row(model), self.find(model)
             if route is not None and (row is None or row.context_window is None):
                 found |= {one.target.name: one.target for one in route.deployments}
         return list(found.values())
@@ -227,7 +235,7 @@ class ModelRegistry:
         """Return the tokens of a conversation and its reply together: those of the configuration, else the fewest that
         its servers list, else those of the profile; None if they are not known. `listed` has the windows that each
         server lists, by its name and the model's name there."""
-        row, route = self._find_row(model), self.find(model)
+        row, route = self._find_window_row(model), self.find(model)
         if row is not None and row.context_window is not None:
             return row.context_window
         deployments = () if route is None else route.deployments
@@ -250,7 +258,7 @@ class ModelRegistry:
             self.find_context_window(model, listed),
             self.find_max_output_tokens(model),
             _find_efforts(profiles),
-            "image" in _find_media(route),
+            "image" in self._list_media(route),
             all(profile.parallel_tool_calls for profile in profiles),
         )
 
@@ -260,18 +268,19 @@ class ModelRegistry:
             return None
         profiles = [deployment.profile for deployment in route.deployments]
         limits = [profile.max_input_tokens for profile in profiles if profile.max_input_tokens is not None]
-        media = _find_media(route)
-        if route.rules is not None:
-            others = [_find_media(self._routes[name]) for name in route.rules.targets]
-            media = tuple(dict.fromkeys((*media, *(kind for other in others for kind in other))))
         return ModelAbilities(
             tuple(dict.fromkeys(self._kind(deployment.target.name) for deployment in route.deployments)),
             _find_tools(profiles),
             all(profile.thinking_switch != "none" for profile in profiles),
-            media,
+            self._list_media(route),
             min(limits, default=None),
             route.endpoints,
         )
+
+    def _list_media(self, route: ModelRoute) -> tuple[MediaKind, ...]:
+        """Return the media that a request for the model may have: of a virtual one, those of all its targets."""
+        targets = () if route.rules is None else [self._routes[name] for name in route.rules.targets]
+        return tuple(dict.fromkeys(kind for one in (route, *targets) for kind in _find_media(one)))
 
     def find_max_output_tokens(self, model: str) -> int | None:
         """Return how many tokens a reply of the model may have on every one of its upstreams; None if that is not
@@ -286,21 +295,23 @@ class ModelRegistry:
         return DEMO if row is None else row.kind
 
 
-def _make_virtual_route(name: str, row: Model, routes: Mapping[str, ModelRoute]) -> ModelRoute:
+def _make_virtual_route(name: str, models: Mapping[str, Model], routes: Mapping[str, ModelRoute]) -> ModelRoute:
     """Return the route of a virtual model: that of its default model, and the rules that choose another one."""
+    row = models[name]
     assert row.use is not None
     targets = {target: routes[target] for target in dict.fromkeys((row.use, *(rule.use for rule in row.rules)))}
     rules = RouteRules(
         tuple(Rule(rule.when.to_conditions(), rule.use) for rule in row.rules),
         row.use,
-        {target: _find_target_limits(route) for target, route in targets.items()},
+        {target: _find_target_limits(route, models.get(target)) for target, route in targets.items()},
         row.route_seconds,
     )
     return replace(routes[row.use], model=name, rules=rules, endpoints=(CHAT,))
 
 
-def _find_target_limits(route: ModelRoute) -> TargetLimits:
+def _find_target_limits(route: ModelRoute, row: Model | None) -> TargetLimits:
     limits = [deployment.profile.max_input_tokens for deployment in route.deployments]
+    limits.append(None if row is None else row.context_window)
     return TargetLimits(
         frozenset(_find_media(route)), min((limit for limit in limits if limit is not None), default=None)
     )

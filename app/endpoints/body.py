@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from app.chat.fetched_urls import find_media_addresses
+from app.chat.fetched_urls import find_body_urls, find_media_addresses
 from app.chat.token_estimate import BYTES_PER_TOKEN
-from app.errors import BadRequest
+from app.errors import BadRequest, ParleyError
 from app.params import read_number
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -36,6 +36,17 @@ _MEDIA = frozenset(
 images, voices to copy. With `modality`, infinity reads the texts of `input` as such."""
 
 
+class OwnBody(Struct, frozen=True):
+    """The client's own body in another API, of which the fields of an `EndpointBody` are a translation."""
+
+    api: str
+    method: str
+    """What the client's path calls."""
+    fields: Mapping[str, Any]
+    refusal: ParleyError | None = None
+    """Why there is no translation; a server of the API may know more."""
+
+
 class EndpointBody(Struct, frozen=True):
     """The body of a request that passes through."""
 
@@ -43,6 +54,8 @@ class EndpointBody(Struct, frozen=True):
     model: str | None
     """None: the request names none."""
     stream: bool = False
+    own: OwnBody | None = None
+    """What servers of the client's API are sent instead."""
 
     def encode(self, model: str, more: Mapping[str, Any], stream_options: Mapping[str, Any]) -> bytes:
         """Return the body for a server: with its name of the model, these fields where the request has none, and these
@@ -82,6 +95,8 @@ class EndpointBody(Struct, frozen=True):
 
     def find_urls(self) -> list[tuple[str, str]]:
         """Return (JSON path, URL) of each URL that a model server may fetch."""
+        if self.own is not None:
+            return list(find_body_urls(self.own.fields, None))
         modality = self.read("modality")
         names = _MEDIA | CONTENT_FIELDS if isinstance(modality, str) and modality in _MEDIA else _MEDIA
         texts = CONTENT_FIELDS - names
@@ -90,8 +105,8 @@ class EndpointBody(Struct, frozen=True):
         return find_media_addresses({name: self.read(name) for name in found}, names)
 
     def read_media(self) -> dict[str, Any]:
-        """Return the fields with media, and a voice, which may be those of the operator's account."""
-        return {name: self.read(name) for name in (*_MEDIA, "voice") if name in self.fields}
+        """Return the fields with media, a voice and messages: they may name what is in the operator's account."""
+        return {name: self.read(name) for name in (*_MEDIA, "voice", "messages") if name in self.fields}
 
     def list_options(self) -> dict[str, Any]:
         """Return the fields that may choose something at a server."""

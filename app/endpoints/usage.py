@@ -1,6 +1,6 @@
 """What an answer used, read from the values that servers put at its top."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,8 +8,8 @@ import msgspec
 from app.chat.token_usage import read_count
 from app.upstream.reply.usage import normalize_usage
 
-USAGE_FIELDS = frozenset((b"usage", b"meta", b"duration", b"prompt_eval_count"))
-"""`meta` is Cohere's, `duration` that of a transcript, `prompt_eval_count` Ollama's."""
+USAGE_FIELDS = frozenset((b"usage", b"meta", b"duration", b"prompt_eval_count", b"usageMetadata"))
+"""`meta` is Cohere's, `duration` that of a transcript, `prompt_eval_count` Ollama's, `usageMetadata` Google's."""
 _MAX_SECONDS = 10**7
 
 
@@ -22,7 +22,11 @@ def read_answer_usage(
     header `x-compute-tokens` says.
     """
     usage, meta = _read_object(values, b"usage"), _read_object(values, b"meta")
-    usage = _complete(normalize_usage(usage) or usage, meta, _read(values, b"prompt_eval_count"), counted_tokens)
+    evaluated = (
+        _read(values, b"prompt_eval_count"),
+        _read_object(values, b"usageMetadata").get("promptTokenCount"),
+    )
+    usage = _complete(normalize_usage(usage) or usage, meta, evaluated, counted_tokens)
     billed = _pick_object(meta, "billed_units")
     more = {
         "searches": read_count(billed.get("search_units")),
@@ -41,7 +45,9 @@ def count_tokens(prompt: int, reply: int = 0) -> dict[str, Any]:
     return {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
 
 
-def _complete(usage: dict[str, Any], meta: Mapping[str, Any], evaluated: Any, counted_tokens: str) -> dict[str, Any]:
+def _complete(
+    usage: dict[str, Any], meta: Mapping[str, Any], evaluated: Sequence[Any], counted_tokens: str
+) -> dict[str, Any]:
     """Return the usage with the tokens that a server tells elsewhere: of the prompt alone, in a total, in `meta`, or in
     a header."""
     if read_count(usage.get("prompt_tokens")) is not None and read_count(usage.get("completion_tokens")) is not None:
@@ -52,7 +58,7 @@ def _complete(usage: dict[str, Any], meta: Mapping[str, Any], evaluated: Any, co
         usage.get("prompt_tokens"),
         usage.get("total_tokens"),
         *(place.get("input_tokens") for place in places),
-        evaluated,
+        *evaluated,
         header,
     )
     reply = _find_count(usage.get("completion_tokens"), *(place.get("output_tokens") for place in places)) or 0

@@ -1,82 +1,45 @@
 """`RequestGuard`: admits one request, and watches its reply.
 
-The order: guards that see originals, then masking, then all others, which see masked texts. A text that is new and is
-refused refuses the request. A result that is refused, and anything older, is withheld from the model, in this request
-and in all later ones: so a refused text does not block a session for good.
+The order: guards that see originals, then masking, then all others, which see masked texts.
 """
 
 import asyncio
 import logging
-import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import is_
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.admitted import Admitted, mark_admitted
 from app.chat.attachments import Attachment, FileText, Unreadable
 from app.chat.events import Fault
-from app.chat.known_conversation import KnownConversation, find_end
+from app.chat.known_conversation import KnownConversation
 from app.chat.messages import ChatRequest, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Reply
 from app.endpoints.body import CONTENT_FIELDS
-from app.errors import GuardUnavailable, InvalidInput, ParleyError, PolicyRefused, Unsupported
+from app.errors import InvalidInput, ParleyError, PolicyRefused, Unsupported
 from app.guards.detectors import Span
 from app.guards.guards import NOTICE, Guards, GuardSet
 from app.guards.masking import FindSpans, Refused, SpanRule, ValueMasker, find_masked, mask_conversation, mask_quotes
-from app.guards.memory import PASSED, SUSPECTED, Passed, Rejected, Remembered, Replaced, Suspected, make_key
-from app.guards.parts import Place, find_last_answer, find_question, list_parts, replace_texts, write_withheld
+from app.guards.memory import Rejected, make_key
+from app.guards.parts import find_last_answer, find_question
 from app.guards.placeholders import Placeholders
+from app.guards.questions import Questions, RequestFacts
+from app.guards.reply_judge import ReplyJudge
+from app.guards.request_judge import RequestJudge
 from app.guards.restoring import RestoringStage, restore_text
 from app.guards.rules import GuardRule
-from app.guards.services import SERVICES
-from app.guards.verdicts import GuardError, Pass, Question, Reject, Replace, TextPart, Verdict, cut_reason
-from app.guards.watch import JudgedReply, RefusalStage, WatchedReply
+from app.guards.verdicts import PartKind, TextPart
+from app.guards.watch import RefusalStage, WatchedReply
 
 log = logging.getLogger("parley.guards")
 
-_T = TypeVar("_T")
-
-MAX_SINGLE_QUESTIONS = 32
-"""So many parts of a group are asked again one by one, to find the one that is refused."""
 LARGE_CHARACTERS = 64 * 1024
 """More new text is searched in another thread."""
 _MASKED_FIELDS = ("user", "metadata", "safety_identifier", "stop")
-
-
-class RequestFacts(Struct, frozen=True):
-    """What guards get to know of a request."""
-
-    request_id: str
-    reply_id: str
-    endpoint: str
-    model: str
-    key: str = ""
-    team: str = ""
-    user: str = ""
-    """The end user of the key."""
-    session: str = ""
-    scope: str = ""
-    """Callers with the same scope have the same placeholders, and share verdicts."""
-    headers: Mapping[str, str] = {}
-    traceparent: bytes | None = None
-
-
-class _Asked(Struct, frozen=True):
-    """One part, its place, and the key under which its verdict is remembered."""
-
-    place: Place
-    part: TextPart
-    key: bytes
-
-
-def split_groups(asked: "Sequence[_Asked]") -> "list[list[_Asked]]":
-    groups = [[one for one in asked if one.part.group == name] for name in "ABC"]
-    return [group for group in groups if group]
 
 
 class RequestGuard:
@@ -87,13 +50,22 @@ class RequestGuard:
         self.chosen = chosen
         self._facts = facts
         self.placeholders = Placeholders(chosen.masking.key, facts.scope)
-        self.verdicts: dict[str, str] = {}
-        """What each guard has said of the request."""
+        self._questions = Questions(guards, chosen, facts)
+        self._requests = RequestJudge(self._questions)
+        self._replies = ReplyJudge(self._questions, self.placeholders, lambda: self._make_masker({}))
         self._words_of_files: dict[str, Mapping[tuple[str, str], str]] = {}
         """The words of the values in the texts of files, by the URLs of these."""
-        self._turn = 0
-        self._asks = True
-        """Services are asked."""
+
+    @property
+    def verdicts(self) -> Mapping[str, str]:
+        """What each guard has said of the request."""
+        return self._questions.verdicts
+
+    def list_found_values(self) -> Mapping[str, str]:
+        """Return the values that no detector finds but services have found, and their kinds."""
+        if not self.chosen.analyzing:
+            return {}
+        return {**{value: kind for kind, value in self.placeholders.words}, **self._questions.values}
 
     @property
     def traits(self) -> Mapping[str, Any]:
@@ -129,12 +101,12 @@ class RequestGuard:
 
     async def admit(self, request: ChatRequest) -> Admitted:
         """Return the request as the model may have it. Raises PolicyRefused, GuardUnavailable and Unsupported."""
-        self._turn += 1
+        self._questions.turn += 1
         messages: Sequence[Message] = request.messages
-        messages = await self._judge(request, messages, sees_original=True)
+        messages = await self._requests.judge(request, messages, sees_original=True)
         if self.chosen.finding or self.chosen.analyzing:
             messages = await self._mask_new(request, messages)
-        messages = await self._judge(request, messages, sees_original=False)
+        messages = await self._requests.judge(request, messages, sees_original=False)
         return self._finish(request, tuple(messages))
 
     async def _mask_new(self, request: ChatRequest, messages: Sequence[Message]) -> Sequence[Message]:
@@ -152,11 +124,10 @@ class RequestGuard:
         return "masked", self.chosen.digest, self._facts.scope
 
     def admit_locally(self, request: ChatRequest) -> Admitted | None:
-        """Do what `admit` does with detectors alone: nothing is asked. None if that refuses the request, or if values
-        would be masked that only a service finds."""
-        if any(rule.masks for rule in self.chosen.analyzing):
+        """Do what `admit` does with detectors alone: nothing is asked. None if that refuses the request, or if there
+        may be values that only a service finds."""
+        if any(rule.enforces for rule in self.chosen.analyzing):
             return None
-        self._asks = False
         try:
             return self._finish(request, tuple(self._mask(request.messages, {}, request.known)))
         except PolicyRefused:
@@ -231,9 +202,11 @@ class RequestGuard:
         for kind, count in masker.kinds.items():
             self._guards.observer.count_masked(kind, count)
         for rule in (*self.chosen.finding, *self.chosen.analyzing):
+            if rule.api == "presidio" and (rule.observes or self.verdicts.get(rule.name) == "failed"):
+                continue
             count = masker.counts.get(rule.name, 0)
             word = {"mask": "masked", "redact": "redacted", "reject": "found", "observe": "found"}[rule.action]
-            self.verdicts.setdefault(rule.name, f"{word}:{count}" if count else "pass")
+            self._questions.verdicts.setdefault(rule.name, f"{word}:{count}" if count else "pass")
             self._guards.count_check(rule.name, "request", "replace" if count and rule.action != "observe" else "pass")
 
     def _withhold(
@@ -248,9 +221,9 @@ class RequestGuard:
             if is_new and isinstance(part, Text) and message.role == "user":
                 is_new = not self._was_refused(rule, message.role, part.text) or number >= question
             if is_new:
-                self._refuse(why.guard, why.reason, why.kind.lower())
+                self._questions.refuse(why.guard, why.reason, why.kind.lower())
             out[number] = _withhold_part(message, index, why)
-            self.verdicts[why.guard] = "withhold"
+            self._questions.verdicts[why.guard] = "withhold"
         return out
 
     def _was_refused(self, rule: GuardRule, role: Role, text: str) -> bool:
@@ -261,13 +234,6 @@ class RequestGuard:
         memory.put(key, Rejected(""), rule.remember_seconds)
         return refused
 
-    def _refuse(self, guard: str, reason: str, category: str | None) -> None:
-        """Raises PolicyRefused."""
-        self.verdicts[guard] = "reject"
-        self._guards.count_check(guard, "request", "reject")
-        log.info("request %s: the guard %s has refused it, category %s", self._facts.request_id, guard, category)
-        raise PolicyRefused(guard, cut_reason(reason), category)
-
     async def _analyze(self, messages: Sequence[Message]) -> tuple[dict[str, list[tuple[Span, SpanRule]]], bool]:
         """Return the values that Presidio has found, by text, and whether it has seen all. Raises GuardUnavailable."""
         found: dict[str, list[tuple[Span, SpanRule]]] = {}
@@ -277,35 +243,22 @@ class RequestGuard:
             if rule.observes:
                 self._guards.run_aside(self._observe_spans(rule, texts))
                 continue
-            spans = await self._ask_spans(rule, texts)
-            complete = complete and len(spans) == len(texts)
-            for text in texts:
+            spans, failure = await self._questions.find_spans(rule, texts)
+            if failure is not None:
+                complete = False
+                self._questions.fail(rule, "request", failure)
+            for text, places in spans.items():
                 found.setdefault(text, []).extend(
-                    (Span(start, end, kind), SpanRule(rule.name, rule.action))
-                    for start, end, kind in spans.get(text, ())
+                    (Span(start, end, kind), SpanRule(rule.name, rule.action)) for start, end, kind in places
                 )
         return found, complete
 
     async def _observe_spans(self, rule: GuardRule, texts: Sequence[str]) -> None:
-        spans = await self._ask_spans(rule, texts)
+        spans, failure = await self._questions.find_spans(rule, texts)
         count = sum(map(len, spans.values()))
         log.info("request %s: the guard %s would have found %d values", self._facts.request_id, rule.name, count)
-
-    async def _ask_spans(self, rule: GuardRule, texts: Sequence[str]) -> dict[str, list[tuple[int, int, str]]]:
-        memory, digest = self._guards.memory, self._guards.digest(rule)
-        keys = {text: make_key(digest, "", TextPart("", "user", "text", text)) for text in texts}
-        found = {text: memory.get(key) if text.strip() else [] for text, key in keys.items()}
-        new = [text for text in texts if found[text] is None]
-        if new:
-            try:
-                answers = await self._guards.client(rule.name).find_spans(new, self._make_question((), "request"))
-            except GuardError as error:
-                self._fail(rule, "request", error)
-                return {text: spans for text, spans in found.items() if spans is not None}
-            for text, spans in zip(new, answers, strict=True):
-                found[text] = spans
-                memory.put(keys[text], spans, rule.remember_seconds, 32 * len(spans))
-        return {text: spans for text, spans in found.items() if spans is not None}
+        if failure is not None:
+            self._questions.fail(rule, "request", failure)
 
     # Files.
 
@@ -333,11 +286,13 @@ class RequestGuard:
         masked = mask_quotes(request.messages, self._make_masker({}), self._words_of_files)
         return mark_admitted(replace(request, messages=tuple(masked)))
 
-    async def admit_texts(self, texts: Sequence[str], kind: str, url: str = "") -> list[str]:
+    async def admit_texts(self, texts: Sequence[str], kind: PartKind = "text", url: str = "") -> list[str]:
         """Return texts that came with a request, as its model may have them. Raises ParleyError."""
-        message = Message("user", tuple(map(Text, texts)), path=kind)
+        message = Message("user", tuple(map(Text, texts)))
         request = ChatRequest(self._facts.model, (message,))
-        messages: Sequence[Message] = await self._judge(request, request.messages, sees_original=True)
+        messages: Sequence[Message] = await self._requests.judge(
+            request, request.messages, sees_original=True, text_kind=kind
+        )
         spans, _ = await self._analyze(messages)
         masker = self._make_masker(spans)
         done = await asyncio.to_thread(mask_conversation, messages, masker, self.placeholders, None)
@@ -345,14 +300,14 @@ class RequestGuard:
             self._words_of_files[url] = masker.words
         self._report_masked(masker)
         masked = self._withhold(messages, done.messages, done.refused)
-        judged = await self._judge(request, masked, sees_original=False)
+        judged = await self._requests.judge(request, masked, sees_original=False, text_kind=kind)
         return [part.text for part in judged[0].parts if isinstance(part, Text)]
 
     async def admit_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a request that is no conversation, as its model may have them. Raises ParleyError."""
         read = {name: value for name, value in fields.items() if name in CONTENT_FIELDS}
         texts = [*dict.fromkeys(text for value in read.values() for text in list_texts(value))]
-        admitted = dict(zip(texts, await self.admit_texts(texts, "body"), strict=True)) if texts else {}
+        admitted = dict(zip(texts, await self.admit_texts(texts), strict=True)) if texts else {}
         masker = self._make_masker({})
         return {
             name: replace_leaves(value, admitted) if name in read else masker.mask_value(value)
@@ -364,10 +319,11 @@ class RequestGuard:
         it for the model is known when that gets it. Raises ParleyError."""
         message = Message("tool", (ToolResult((Text(text),), name),))
         request = ChatRequest(self._facts.model, (message,))
-        seen: Sequence[Message] = await self._judge(request, (message,), sees_original=True)
+        seen: Sequence[Message] = await self._requests.judge(request, (message,), sees_original=True)
         spans, _ = await self._analyze(seen)
         masked = mask_conversation(seen, self._make_masker(spans), self.placeholders, None)
-        judged = await self._judge(request, self._withhold(seen, masked.messages, masked.refused), sees_original=False)
+        withheld = self._withhold(seen, masked.messages, masked.refused)
+        judged = await self._requests.judge(request, withheld, sees_original=False)
         if judged[0] is masked.messages[0]:
             return text
         part = judged[0].parts[0]
@@ -384,206 +340,6 @@ class RequestGuard:
             return {name: self.restore_value(item) for name, item in value.items()}
         return value
 
-    # Judging.
-
-    async def _judge(
-        self, request: ChatRequest, messages: Sequence[Message], *, sees_original: bool
-    ) -> Sequence[Message]:
-        """Return the messages as the guards let them pass. Raises PolicyRefused and GuardUnavailable."""
-        for rule in self.chosen.judging if self._asks else ():
-            if rule.sees_original is not sees_original:
-                continue
-            if rule.observes:
-                self._guards.run_aside(self._observe(rule, request, messages))
-            elif rule.context == "all":
-                messages = await self._judge_whole(rule, messages)
-            else:
-                messages = await self._judge_new(rule, request, messages)
-        return messages
-
-    async def _observe(self, rule: GuardRule, request: ChatRequest, messages: Sequence[Message]) -> None:
-        try:
-            await self._judge_new(rule, request, messages)
-        except ParleyError as error:
-            log.info("request %s: the guard %s would have refused it", self._facts.request_id, rule.name)
-            log.debug("request %s: %s", self._facts.request_id, error)
-        except Exception:
-            log.exception("defect while a guard observed a request")
-
-    async def _judge_whole(self, rule: GuardRule, messages: Sequence[Message]) -> Sequence[Message]:
-        asked = [_Asked(place, part, b"") for place, part in list_parts(messages, 0, find_last_answer(messages), rule)]
-        if not asked:
-            return messages
-        verdict = await self._ask(rule, self._make_question([one.part for one in asked], "request"))
-        if isinstance(verdict, Reject):
-            self._refuse(rule.name, verdict.reason, verdict.category)
-        if isinstance(verdict, Replace):
-            self._note(rule, "replace")
-            return replace_texts(
-                messages, 0, {one.place: verdict.texts[one.part.id] for one in asked if one.part.id in verdict.texts}
-            )
-        self._note(rule, "pass")
-        return messages
-
-    async def _judge_new(self, rule: GuardRule, request: ChatRequest, messages: Sequence[Message]) -> Sequence[Message]:
-        known, now = request.known, self._guards.memory.clock()
-        what = ("judged", self._guards.digest(rule), self._facts.scope)
-        kept = None if known is None or rule.observes else known.find((*what, "whole"), messages)
-        kept = kept or (None if known is None or rule.observes else known.find(what, messages))
-        start, before = (0, ()) if kept is None or kept[1] < now else (len(kept[0]), kept[0])
-        rest = messages[start:]
-        last_answer = find_last_answer(messages)
-        digest = self._guards.digest(rule)
-        asked = [
-            _Asked(place, part, make_key(digest, self._facts.scope, part))
-            for place, part in list_parts(rest, start, last_answer, rule)
-        ]
-        asked = self._move_refused(asked, find_question(messages))
-        outcomes, complete = await self._find_outcomes(rule, asked)
-        new: dict[Place, str] = {}
-        for one in asked:
-            text = self._apply(rule, one, outcomes.get(one.place, PASSED))
-            if text is not None:
-                new[one.place] = text
-        judged = (*before, *(replace_texts(rest, start, new) if new else rest))
-        self._note(rule, "withhold" if new else "pass")
-        end = find_end(start, len(messages))
-        if known is not None and complete and not rule.observes:
-            until = now + rule.remember_seconds
-            known.keep((*what, "whole"), messages, (judged, until))
-            if end > start:
-                known.keep(what, messages[:end], (judged[:end], until))  # clients change the last ones
-        return judged if new or before else messages
-
-    def _move_refused(self, asked: Sequence[_Asked], question: int) -> list[_Asked]:
-        """Return the parts, of which texts that were refused in an earlier request, and that are not the newest text of
-        the user, count as older ones: a client may have no answer to put behind a request that was refused."""
-        memory = self._guards.memory
-        return [
-            replace(one, part=replace(one.part, group="C"))
-            if one.part.group == "A"
-            and one.part.role == "user"
-            and one.place.message < question
-            and isinstance(memory.get(one.key), Rejected | Suspected)
-            else one
-            for one in asked
-        ]
-
-    def _apply(self, rule: GuardRule, one: _Asked, outcome: Remembered) -> str | None:
-        """Return the new text of a part; None if it stays. Raises PolicyRefused."""
-        if isinstance(outcome, Passed):
-            return None
-        if isinstance(outcome, Replaced):
-            return outcome.text
-        group = one.part.group
-        if group == "A" or (group == "B" and rule.refuses_results):
-            self._refuse(rule.name, outcome.reason, outcome.category)
-        self._guards.count_check(rule.name, "request", "withhold")
-        log.info(
-            "request %s: the guard %s has refused %s, which is withheld", self._facts.request_id, rule.name, one.part.id
-        )
-        return write_withheld(one.part, rule.name, cut_reason(outcome.reason))
-
-    async def _find_outcomes(self, rule: GuardRule, asked: Sequence[_Asked]) -> tuple[dict[Place, Remembered], bool]:
-        """Return what is remembered of parts, or what the guard says now, and whether it has said something of all."""
-        memory = self._guards.memory
-        outcomes: dict[Place, Remembered] = {}
-        new: list[_Asked] = []
-        alone: list[_Asked] = []
-        for one in asked:
-            remembered = memory.get(one.key)
-            if isinstance(remembered, Suspected) and one.part.group == "C":
-                alone.append(one)
-            elif remembered is not None and not isinstance(remembered, Suspected):
-                outcomes[one.place] = remembered
-            elif one.part.text.strip():
-                new.append(one)
-        for one in asked:  # refused again without a question
-            if isinstance(outcomes.get(one.place), Rejected):
-                self._apply(rule, one, outcomes[one.place])
-        if not new and not alone:
-            if asked:
-                self._guards.count_check(rule.name, "request", "remembered")
-            return outcomes, True
-        groups = split_groups(new) if SERVICES[rule.api].asks_groups or not new else [new]
-        groups += [[one] for one in alone] if len(alone) <= MAX_SINGLE_QUESTIONS else [alone]
-        try:
-            for found in await gather_verdicts([self._ask_group(rule, group) for group in groups]):
-                outcomes |= found
-        except GuardError as error:
-            self._fail(rule, "request", error)
-            return outcomes, False
-        return outcomes, True
-
-    async def _ask_group(self, rule: GuardRule, group: Sequence[_Asked]) -> dict[Place, Remembered]:
-        """Ask about one group, and again part by part if it is not known which of them is refused. Raises GuardError,
-        and PolicyRefused if new texts are refused."""
-        verdict = await self._ask(rule, self._make_question([one.part for one in group], "request"))
-        if isinstance(verdict, Reject) and verdict.ids is None and len(group) > 1:
-            apart = split_groups(group)
-            if len(apart) == 1:
-                if group[0].part.group == "A":
-                    for one in group:
-                        self._guards.memory.put(one.key, SUSPECTED, rule.remember_seconds)
-                    self._refuse(rule.name, verdict.reason, verdict.category)
-                apart = [[one] for one in group] if len(group) <= MAX_SINGLE_QUESTIONS else []
-            if apart:
-                out: dict[Place, Remembered] = {}
-                for found in await gather_verdicts([self._ask_group(rule, part) for part in apart]):
-                    out |= found
-                return out
-        return {one.place: self._remember(rule, one, verdict) for one in group}
-
-    def _remember(self, rule: GuardRule, one: _Asked, verdict: Verdict) -> Remembered:
-        outcome: Remembered = PASSED
-        if isinstance(verdict, Replace) and one.part.id in verdict.texts:
-            outcome = Replaced(check_replacement(one.part, verdict.texts[one.part.id]))
-        elif isinstance(verdict, Reject) and (verdict.ids is None or one.part.id in verdict.ids):
-            outcome = Rejected(cut_reason(verdict.reason), verdict.category)
-        size = len(outcome.text) if isinstance(outcome, Replaced) else 0
-        self._guards.memory.put(one.key, outcome, rule.remember_seconds, size)
-        return outcome
-
-    def _make_question(self, parts: Sequence[TextPart], phase: Any, *, final: bool = True) -> Question:
-        facts = self._facts
-        return Question(
-            phase,
-            tuple(parts),
-            facts.model,
-            facts.request_id,
-            facts.reply_id,
-            facts.session,
-            facts.endpoint,
-            facts.key,
-            facts.team,
-            facts.user,
-            self._turn,
-            final,
-            facts.headers,
-        )
-
-    async def _ask(self, rule: GuardRule, question: Question) -> Verdict:
-        """Raises GuardError."""
-        headers = {name: value for name, value in question.headers.items() if name in rule.forward_headers}
-        asked, began = replace(question, headers=headers), time.perf_counter()
-        try:
-            return await self._guards.client(rule.name).ask(asked, self._facts.traceparent)
-        finally:
-            self._guards.observer.observe_check(rule.name, question.phase, time.perf_counter() - began)
-
-    def _note(self, rule: GuardRule, verdict: str) -> None:
-        if self.verdicts.get(rule.name) not in ("failed", "withhold"):
-            self.verdicts[rule.name] = verdict
-        self._guards.count_check(rule.name, "request", verdict)
-
-    def _fail(self, rule: GuardRule, phase: str, error: GuardError) -> None:
-        """Raises GuardUnavailable, unless the operator has chosen to go on."""
-        self._guards.count_check(rule.name, phase, "failed")
-        self.verdicts[rule.name] = "failed"
-        log.error("request %s: the guard %s gave no verdict: %s", self._facts.request_id, rule.name, error)
-        if not rule.passes_on_failure and not rule.observes:
-            raise GuardUnavailable(rule.name, str(error))
-
     # Replies.
 
     def clean_fault(self, fault: Fault) -> Fault:
@@ -595,112 +351,14 @@ class RequestGuard:
             return reply
         return WatchedReply(
             reply,
-            self.judge_reply,
-            self._observe_reply,
+            self._replies.judge,
+            self._replies.observe,
             self._guards.run_aside,
             chosen.replying,
             chosen.watching,
-            self.remember_reply,
+            self._replies.remember,
             self.clean_fault,
         )
-
-    async def _observe_reply(self, parts: Sequence[TextPart]) -> None:
-        for rule in self.chosen.watching:
-            try:
-                verdict = await self._ask(rule, self._make_question(_select(rule, parts), "reply"))
-                self._guards.count_check(rule.name, "reply", type(verdict).__name__.lower())
-            except GuardError as error:
-                self._guards.count_check(rule.name, "reply", "failed")
-                log.error("request %s: the guard %s gave no verdict: %s", self._facts.request_id, rule.name, error)
-            except Exception:
-                log.exception("defect while a guard observed a reply")
-
-    async def judge_reply(self, parts: Sequence[TextPart], *, final: bool) -> JudgedReply:
-        """Return which part of a reply is passed on. Raises GuardUnavailable."""
-        texts: dict[str, str] = {}
-        holdback = 0
-        for rule in self.chosen.replying:
-            current = [replace(part, text=texts.get(part.id, part.text)) for part in parts]
-            shown = _select(rule, current)
-            if not shown:
-                continue
-            if rule.sees_original:
-                shown = [
-                    replace(part, text=restore_text(part.text, self.placeholders, in_json=part.kind == "arguments"))
-                    for part in shown
-                ]
-            try:
-                verdict = (
-                    self._find_locally(rule, shown)
-                    if rule.detectors
-                    else await self._ask(rule, self._make_question(shown, "reply", final=final))
-                )
-            except GuardError as error:
-                self._fail(rule, "reply", error)
-                continue
-            if isinstance(verdict, Reject):
-                self._guards.count_check(rule.name, "reply", "reject")
-                log.info("request %s: the guard %s has refused the reply", self._facts.request_id, rule.name)
-                return JudgedReply(refused=(rule.name, cut_reason(verdict.reason), verdict.category))
-            holdback = max(holdback, verdict.holdback)
-            self._guards.count_check(rule.name, "reply", "replace" if isinstance(verdict, Replace) else "pass")
-            if isinstance(verdict, Replace):
-                try:
-                    texts |= self._take_replacements(rule, shown, verdict)
-                except GuardError as error:
-                    self._fail(rule, "reply", error)
-        return JudgedReply(texts, holdback)
-
-    def _take_replacements(self, rule: GuardRule, shown: Sequence[TextPart], verdict: Replace) -> dict[str, str]:
-        new = {part.id: check_replacement(part, verdict.texts[part.id]) for part in shown if part.id in verdict.texts}
-        if rule.sees_original:
-            masker = self._make_masker({})
-            masker.words.update(self.placeholders.words)
-            kinds = {part.id: part.kind for part in shown}
-            new = {
-                id_: masker.mask_arguments(text, of_model=True).text
-                if kinds[id_] == "arguments"
-                else masker.mask_known(text)
-                for id_, text in new.items()
-            }
-        return new
-
-    def _find_locally(self, rule: GuardRule, parts: Sequence[TextPart]) -> Verdict:
-        masker = ValueMasker(self._guards.make_find([rule]), self.placeholders, self.chosen.masking.is_ignored)
-        texts: dict[str, str] = {}
-        for part in parts:
-            found = masker.mask(part.text)
-            if found.refused is None and part.name:
-                found = replace(found, refused=masker.mask(part.name).refused)
-            if found.refused is not None:
-                return Reject(found.refused.reason, found.refused.kind.lower())
-            if found.text != part.text:
-                texts[part.id] = (
-                    masker.mask_arguments(part.text, of_model=False).text if part.kind == "arguments" else found.text
-                )
-        return Replace(texts) if texts else Pass()
-
-    def remember_reply(self, parts: Sequence[TextPart]) -> None:
-        """Remember that parts of a reply have passed, which come back as history."""
-        for rule in self.chosen.replying:
-            if rule.url and rule in self.chosen.judging and rule.context == "new":
-                digest = self._guards.digest(rule)
-                for part in _select(rule, parts):
-                    key = make_key(digest, self._facts.scope, part)
-                    self._guards.memory.put(key, PASSED, rule.remember_seconds)
-
-
-def check_replacement(part: TextPart, text: str) -> str:
-    """Return a new text for a part. Raises GuardError for arguments that are no JSON object."""
-    if part.kind != "arguments":
-        return text
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise GuardError("it replaces the arguments of a call by what is not a JSON object")
-    return text
 
 
 def _withhold_part(message: Message, index: int, why: Refused) -> Message:
@@ -714,10 +372,6 @@ def _withhold_part(message: Message, index: int, why: Refused) -> Message:
     else:
         new = replace(part, text=text) if isinstance(part, Text | Reasoning) else Text(text)
     return replace(message, parts=(*message.parts[:index], new, *message.parts[index + 1 :]))
-
-
-def _select(rule: GuardRule, parts: Sequence[TextPart]) -> list[TextPart]:
-    return [part for part in parts if part.kind != "reasoning" or rule.reasoning == "check"]
 
 
 def list_texts(value: Any) -> Iterator[str]:
@@ -742,15 +396,6 @@ def replace_leaves(value: Any, texts: Mapping[str, str]) -> Any:
         fields = {name: replace_leaves(item, texts) for name, item in value.items()}
         return value if all(map(is_, fields.values(), value.values())) else fields
     return value
-
-
-async def gather_verdicts(asked: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """Wait for all answers. Raises PolicyRefused if there is one, else the first GuardError."""
-    found = await asyncio.gather(*asked, return_exceptions=True)
-    errors = [one for one in found if isinstance(one, BaseException)]
-    if errors:
-        raise next((error for error in errors if isinstance(error, PolicyRefused)), errors[0])
-    return [one for one in found if not isinstance(one, BaseException)]
 
 
 def _count_characters(message: Message) -> int:

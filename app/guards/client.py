@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import httpx
@@ -12,7 +12,7 @@ from app import __version__
 from app.guards.presidio import read_spans, write_analysis
 from app.guards.rules import GuardRule
 from app.guards.services import SERVICES
-from app.guards.verdicts import GuardError, Question, Verdict
+from app.guards.verdicts import GuardError, Question, Replace, TextPart, Verdict
 from app.runtime.throttled_log import ThrottledLog
 from app.upstream.http.pool import PoolKey
 from app.upstream.http.transport import UpstreamTransport
@@ -24,13 +24,17 @@ _T = TypeVar("_T")
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_FAILURES = 5
 """After so many failures in a row a guard is asked again only after a pause."""
-FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 30.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, MAX_DOUBLINGS = 0.5, 30.0, 6
 PRESIDIO_AT_ONCE = 8
 _AGAIN = (408, 429)
 
 
 class _TryAgain(GuardError):
     """A failure after which a second try is worthwhile."""
+
+
+class _Paused(GuardError):
+    """It was not asked."""
 
 
 class GuardClient:
@@ -42,7 +46,7 @@ class GuardClient:
         self._places = asyncio.Semaphore(rule.max_concurrent)
         self._pool_key = PoolKey(f"guard {rule.name}", rule.max_concurrent, rule.connections)
         self._failures = 0
-        self._closed_until = 0.0
+        self._paused_until = 0.0
         """In the event loop's time."""
         self._throttled_log = ThrottledLog(log)
 
@@ -50,52 +54,69 @@ class GuardClient:
         """Raises GuardError."""
         rule, service = self._rule, SERVICES[self._rule.api]
         body = service.write(question, rule.name, rule.params)
-        answer = await self._post(service.make_url(rule.url, question), body, question, traceparent)
-        return self._read(lambda: service.read(answer, question, rule.params))
+        return await self._ask(
+            service.make_url(rule.url, question),
+            body,
+            question,
+            traceparent,
+            lambda answer: check_replacements(service.read(answer, question, rule.params), question),
+        )
 
-    async def find_spans(self, texts: list[str], question: Question) -> list[list[tuple[int, int, str]]]:
-        """Return the values that Presidio finds in texts: (start, end, kind). Raises GuardError."""
+    async def find_spans(
+        self, texts: Sequence[str], question: Question, traceparent: bytes | None = None
+    ) -> list[list[tuple[int, int, str]] | GuardError]:
+        """Return the values that Presidio finds in each text, (start, end, kind), or why it has not looked at it."""
         rule, at_once = self._rule, asyncio.Semaphore(PRESIDIO_AT_ONCE)
         url = rule.url if rule.url.endswith("/analyze") else rule.url.rstrip("/") + "/analyze"
 
-        async def find(text: str) -> list[tuple[int, int, str]]:
-            async with at_once:
-                answer = await self._post(url, write_analysis(text, rule.params), question, None)
-            return self._read(lambda: read_spans(answer, text))
+        async def find(text: str) -> list[tuple[int, int, str]] | GuardError:
+            body = write_analysis(text, rule.params)
+            try:
+                async with at_once:
+                    return await self._ask(url, body, question, traceparent, lambda answer: read_spans(answer, text))
+            except GuardError as error:
+                return error
 
         return list(await asyncio.gather(*map(find, texts)))
 
-    def _read(self, read: Callable[[], _T]) -> _T:
-        try:
-            verdict = read()
-            self._failures = 0
-            return verdict
-        except GuardError as error:
-            self._count_failure(error)
-            raise
-        except Exception as error:  # an answer of a form that no service gives
-            failure = GuardError(f"its answer cannot be read ({type(error).__name__})")
-            self._count_failure(failure)
-            raise failure from None
-
-    async def _post(self, url: str, body: dict[str, Any], question: Question, traceparent: bytes | None) -> Any:
+    async def _ask(
+        self,
+        url: str,
+        body: dict[str, Any],
+        question: Question,
+        traceparent: bytes | None,
+        read: Callable[[Any], _T],
+    ) -> _T:
+        """Return what is read of the answer. Raises GuardError."""
         loop, rule = asyncio.get_running_loop(), self._rule
-        if loop.time() < self._closed_until:
-            raise GuardError("it has failed several times, and is asked again later")
+        began = loop.time()
+        self._check_pause(began)
         data = msgspec.json.encode(body)
         if len(data) > rule.max_bytes:
             raise GuardError(f"the check has {len(data)} bytes, more than max_bytes ({rule.max_bytes})")
         try:
             async with asyncio.timeout(rule.timeout_seconds), self._places:
+                self._check_pause(loop.time())  # it may have failed for others meanwhile
                 answer = await self._post_twice(url, data, question, traceparent)
+            verdict = read(answer)
         except TimeoutError:
-            failure = GuardError(f"it gave no answer within {rule.timeout_seconds:g} s (timeout_seconds)")
-            self._count_failure(failure)
-            raise failure from None
-        except GuardError as error:
-            self._count_failure(error)
+            error = GuardError(f"it gave no answer within {rule.timeout_seconds:g} s (timeout_seconds)")
+        except _Paused:
             raise
-        return answer
+        except GuardError as failure:
+            error = failure
+        except Exception as defect:  # an answer of a form that no service gives
+            error = GuardError(f"its answer cannot be read ({type(defect).__name__})")
+        else:
+            self._failures = 0
+            return verdict
+        self._count_failure(error, began)
+        raise error from None
+
+    def _check_pause(self, now: float) -> None:
+        """Raises _Paused while the guard is not asked."""
+        if now < self._paused_until:
+            raise _Paused("it has failed several times, and is asked again later")
 
     async def _post_twice(self, url: str, data: bytes, question: Question, traceparent: bytes | None) -> Any:
         try:
@@ -142,12 +163,17 @@ class GuardClient:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise GuardError("its answer is not JSON") from None
 
-    def _count_failure(self, error: GuardError) -> None:
-        self._failures += 1
+    def _count_failure(self, error: GuardError, began: float) -> None:
+        """Count a failure of a check that began at this time. One that began before the last pause says nothing new:
+        many checks may be in progress when a guard dies."""
         self._throttled_log.warn(f"the guard {self._rule.name} gave no verdict", error)
+        if began < self._paused_until:
+            return
+        self._failures += 1
         if self._failures >= MAX_FAILURES:
-            pause = min(FIRST_PAUSE_SECONDS * 2.0 ** (self._failures - MAX_FAILURES), MAX_PAUSE_SECONDS)
-            self._closed_until = asyncio.get_running_loop().time() + pause
+            doublings = min(self._failures - MAX_FAILURES, MAX_DOUBLINGS)
+            pause = min(FIRST_PAUSE_SECONDS * 2.0**doublings, MAX_PAUSE_SECONDS)
+            self._paused_until = asyncio.get_running_loop().time() + pause
 
 
 async def _read_body(response: httpx.Response) -> bytes:
@@ -157,3 +183,26 @@ async def _read_body(response: httpx.Response) -> bytes:
         if len(data) > MAX_ANSWER_BYTES:
             raise GuardError(f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
     return bytes(data)
+
+
+def check_replacements(verdict: Verdict, question: Question) -> Verdict:
+    """Return a verdict whose new texts can be put in the places of the old ones. Raises GuardError."""
+    if isinstance(verdict, Replace):
+        for part in question.parts:
+            if part.id in verdict.texts:
+                _check_replacement(part, verdict.texts[part.id])
+    return verdict
+
+
+def _check_replacement(part: TextPart, text: str) -> None:
+    """Raises GuardError for a tool, and for arguments that are no JSON object."""
+    if part.kind == "tool":
+        raise GuardError("it replaces the definition of a tool")
+    if part.kind != "arguments":
+        return
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise GuardError("it replaces the arguments of a call by what is not a JSON object")

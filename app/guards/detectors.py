@@ -5,12 +5,14 @@ have, and a check digit where there is one.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from app.runtime.personal_forms import find_cards as find_card_places
+from app.runtime.personal_forms import find_ibans as find_iban_places
 from app.runtime.secret_forms import find_secrets as find_secret_places
 from app.runtime.text_tests import make_text_test
 
@@ -29,39 +31,11 @@ PLACEHOLDER_WORD = re.compile(r"\[?[A-Z_]{2,16}_[A-Z2-7]{8,16}\]?")
 # No expression begins with a look behind: so the search for where one may begin is fast.
 _LOCAL_PART = re.compile(r"[A-Za-z0-9._%+-]{1,64}\Z")
 _DOMAIN = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])")
-_DIGITS = re.compile(r"[0-9](?:[ -]?[0-9]){12,60}")
-_DIGIT_GROUP = re.compile(r"[0-9]+")
-_WITHIN_NUMBER = re.compile(r"(?:\w|[0-9][.,])\Z")
-_NUMBER_GOES_ON = re.compile(r"\w|[.,][0-9]")
-_CARD_LAYOUTS = {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 4, 1), (4, 4, 5)}
-"""How the digits of a card are grouped (ISO/IEC 7813 cards of the large networks)."""
-_CARD_BEGINNINGS = re.compile(
-    r"(?:4\d{12}(?:\d{3}){0,2}"  # Visa: 13, 16, 19
-    r"|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"  # Mastercard
-    r"|3[47]\d{13}"  # American Express
-    r"|(?:6011|65\d\d|64[4-9]\d)\d{12,15}"  # Discover
-    r"|35(?:2[89]|[3-8]\d)\d{12,15}"  # JCB
-    r"|3(?:0[0-5]|095|6\d|8\d|9\d)\d{11,16}"  # Diners Club
-    r"|62\d{14,17}"  # UnionPay
-    r"|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{9,15})"  # Maestro
-)
-_IBAN = re.compile(r"[A-Z][A-Z][0-9][0-9](?: ?[A-Z0-9]){11,30}")
-_IBAN_COUNTRIES = (
-    "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 "
-    "ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 "
-    "LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 "
-    "PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 "
-    "YE30"
-)
-_IBAN_LENGTHS = {word[:2]: int(word[2:]) for word in _IBAN_COUNTRIES.split()}
-"""The lengths by country, of the IBAN registry of SWIFT."""
 _PHONE = re.compile(r"\+[1-9](?:[ ()./-]{0,2}[0-9]){6,14}(?!\w)")
 _IPV4 = re.compile(r"[0-9]{1,3}\.(?:[0-9]{1,3}\.){2}[0-9]{1,3}(?!\.?\w)")
 _WITHIN_PHONE, _WITHIN_ADDRESS = re.compile(r"[\w+]\Z"), re.compile(r"[\w.:]\Z")
 _IPV6 = re.compile(r"[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,37}(?:\.\d{1,3}){0,3}(?![\w:])")
 
-_may_have_card = make_text_test(r"[2-6][0-9]{3}(?:[ -]?[0-9]){9}")
-_may_have_iban = make_text_test(r"[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11}")
 _may_have_phone = make_text_test(r"\+[1-9](?:[ ()./-]{0,2}[0-9]){6}")
 _ADDRESSES = (
     (make_text_test(r"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]"), _IPV4),
@@ -80,68 +54,13 @@ def find_emails(text: str) -> Iterator[Span]:
 
 
 def find_cards(text: str) -> Iterator[Span]:
-    if not _may_have_card(text):
-        return
-    for run in _DIGITS.finditer(text):
-        groups = list(_DIGIT_GROUP.finditer(text, run.start(), run.end()))
-        if _WITHIN_NUMBER.search(text, max(0, run.start() - 2), run.start()):
-            del groups[0]
-        if _NUMBER_GOES_ON.match(text, run.end()):
-            del groups[-1:]
-        yield from _find_cards_in(groups)
-
-
-def _find_cards_in(groups: Sequence["re.Match[str]"]) -> Iterator[Span]:
-    """Yield the cards among groups of digits: all of them, or some that are grouped as on a card."""
-    start = 0
-    while start < len(groups):
-        end = _find_card_end(groups, start)
-        if end:
-            yield Span(groups[start].start(), groups[end - 1].end(), "CARD")
-        start = end or start + 1
-
-
-def _find_card_end(groups: Sequence["re.Match[str]"], start: int) -> int:
-    """Return behind which group a card that begins with this one ends; 0 if none does."""
-    first = groups[start].end() - groups[start].start()
-    if first != 4 and first < 13:
-        return 0
-    for end in range(min(len(groups), start + 5), start, -1):
-        chosen = [group.group() for group in groups[start:end]]
-        if len(chosen) == 1 or tuple(map(len, chosen)) in _CARD_LAYOUTS:
-            digits = "".join(chosen)
-            if _CARD_BEGINNINGS.fullmatch(digits) and _passes_luhn(digits):
-                return end
-    return 0
-
-
-def _passes_luhn(digits: str) -> bool:
-    total = 0
-    for place, digit in enumerate(reversed(digits)):
-        value = int(digit) * (1 + place % 2)
-        total += value - 9 if value > 9 else value
-    return total % 10 == 0
+    for start, end in find_card_places(text):
+        yield Span(start, end, "CARD")
 
 
 def find_ibans(text: str) -> Iterator[Span]:
-    if not _may_have_iban(text):
-        return
-    for found in _IBAN.finditer(text):
-        end = 0 if text[max(0, found.start() - 1) : found.start()].isalnum() else _find_iban_end(text, found)
-        if end:
-            yield Span(found.start(), end, "IBAN")
-
-
-def _find_iban_end(text: str, found: "re.Match[str]") -> int:
-    """Return where an IBAN ends that begins here; 0 if it is none."""
-    length, number, place = _IBAN_LENGTHS.get(found.group()[:2], 99), "", found.start()
-    while len(number) < length and place < found.end():
-        number += text[place].strip()
-        place += 1
-    if len(number) < length or text[place : place + 1].isalnum():
-        return 0
-    moved = number[4:] + number[:4]
-    return place if int("".join(str(int(char, 36)) for char in moved)) % 97 == 1 else 0
+    for start, end in find_iban_places(text):
+        yield Span(start, end, "IBAN")
 
 
 def find_phones(text: str) -> Iterator[Span]:

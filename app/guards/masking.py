@@ -120,8 +120,13 @@ class ValueMasker:
                 text = text.replace(pair[1], f"[{words[pair]}]")
         return text
 
+    def _has_known(self, text: str) -> bool:
+        return any(value in text for _, value in self.words)
+
     def mask_arguments(self, arguments: str, *, of_model: bool) -> MaskedText:
         """Mask the strings of a JSON text, which has escapes of its own; as a text, if it is not valid JSON."""
+        if of_model and self._find_of_model is None and "\\" not in arguments and not self._has_known(arguments):
+            return MaskedText(arguments)
         mask = self.mask_of_model if of_model else self.mask
         refused: list[Refused] = []
 

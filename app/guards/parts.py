@@ -6,9 +6,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import Media, Message, Reasoning, Text, Tool, ToolCall, ToolResult
 from app.guards.rules import GuardRule
-from app.guards.verdicts import Group, TextPart
+from app.guards.verdicts import Group, PartKind, TextPart
+
+_OF_TOOLS = -1
+"""Stands for the number of a message in places of tools."""
 
 
 class Place(Struct, frozen=True):
@@ -40,37 +43,48 @@ def _has_text(message: Message) -> bool:
 
 
 def list_parts(
-    messages: Sequence[Message], first: int, last_answer: int, rule: GuardRule
+    messages: Sequence[Message],
+    first: int,
+    last_answer: int,
+    rule: GuardRule,
+    tools: Sequence[Tool] = (),
+    text_kind: PartKind = "text",
 ) -> Iterator[tuple[Place, TextPart]]:
-    """Yield the parts of messages, of which the first has this number, that a guard is asked about."""
-    for offset, message in enumerate(messages):
-        number = first + offset
-        is_new = number > last_answer
+    """Yield the parts that a guard is asked about, of messages of which the first has this number, and of tools."""
+    for number, tool in enumerate(tools if rule.sends_tools else ()):
+        text = msgspec.json.encode({"type": "function", "function": tool.schema}).decode()
+        yield Place(_OF_TOOLS, number), TextPart(f"tools[{number}]", "system", "tool", text, "A", tool.name)
+    for number, message in enumerate(messages, first):
         for index, part in enumerate(message.parts):
+            group: Group = "C" if number <= last_answer else "B" if isinstance(part, ToolResult) else "A"
             id_ = f"messages[{number}].content[{index}]"
-            group: Group = ("B" if isinstance(part, ToolResult) else "A") if is_new else "C"
+            made = TextPart(id_, message.role, text_kind, "", group)
             match part:
                 case Text():
-                    yield Place(number, index), TextPart(id_, message.role, "text", part.text, group)
+                    yield Place(number, index), replace(made, text=part.text)
                 case Reasoning() if rule.reasoning == "check":
-                    yield Place(number, index), TextPart(id_, message.role, "reasoning", part.text, group)
+                    yield Place(number, index), replace(made, kind="reasoning", text=part.text)
                 case ToolCall():
-                    made = TextPart(id_, message.role, "arguments", part.arguments, group, part.name, part.id)
-                    yield Place(number, index), made
+                    called = replace(made, kind="arguments", text=part.arguments, name=part.name, call_id=part.id)
+                    yield Place(number, index), called
                 case ToolResult():
-                    for place, item in enumerate(part.content):
-                        if isinstance(item, Text):
-                            inner = f"{id_}.content[{place}]"
-                            made = TextPart(inner, message.role, "result", item.text, group, part.name, part.id)
-                            yield Place(number, index, place), made
-                        elif rule.sends_images and item.media == "image":
-                            inner = f"{id_}.content[{place}]"
-                            made = TextPart(inner, message.role, "image", item.urls[0], group, item.name)
-                            yield Place(number, index, place), made
+                    yield from _list_contents(part, made, Place(number, index), rule)
                 case Media() if rule.sends_images and part.media == "image":
-                    yield Place(number, index), TextPart(id_, message.role, "image", part.urls[0], group, part.name)
+                    yield Place(number, index), replace(made, kind="image", text=part.urls[0], name=part.name)
                 case _:
                     pass
+
+
+def _list_contents(
+    result: ToolResult, made: TextPart, place: Place, rule: GuardRule
+) -> Iterator[tuple[Place, TextPart]]:
+    """Yield the parts of a result; `made` is one for all of it."""
+    for index, item in enumerate(result.content):
+        inner, at = replace(made, id=f"{made.id}.content[{index}]"), replace(place, content=index)
+        if isinstance(item, Text):
+            yield at, replace(inner, kind="result", text=item.text, name=result.name, call_id=result.id)
+        elif rule.sends_images and item.media == "image":
+            yield at, replace(inner, kind="image", text=item.urls[0], name=item.name)
 
 
 def replace_texts(messages: Sequence[Message], first: int, new: Mapping[Place, str]) -> list[Message]:

@@ -39,6 +39,7 @@ class GuardRule(Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...] = ()
     forward_headers: tuple[str, ...] = ()
     sends_images: bool = False
+    sends_tools: bool = False
     sees_original: bool = False
     window_characters: int = 400
     overlap_characters: int = 100
@@ -75,6 +76,7 @@ class GuardRule(Struct, frozen=True):
         decides = (
             *(self.name, self.detectors, self.action, self.url, self.api, self.phases, self.reasoning),
             *(dict(self.params), self.sees_original, self.refuses_results, self.sends_images, self.observes),
+            self.sends_tools,
         )
         return hashlib.blake2b(msgspec.json.encode(decides), digest_size=16).digest()
 

@@ -68,7 +68,8 @@ class JudgedReply(Struct, frozen=True):
 
 
 class Judge(Protocol):
-    def __call__(self, parts: Sequence[TextPart], *, final: bool) -> Coroutine[Any, Any, JudgedReply]: ...
+    def __call__(self, parts: Sequence[TextPart], *, final: bool, overlap: str) -> Coroutine[Any, Any, JudgedReply]:
+        """`overlap` is what was released before of the first part, with which its new text must begin."""
 
 
 class Segment(Struct, frozen=True):
@@ -188,7 +189,6 @@ class WatchedReply:
         self._run_aside = run_aside
         self._remember = remember
         self._clean_fault = clean_fault
-        self._names = ", ".join([rule.name for rule in replying])
         self._watches = bool(watching)
         self._rules = make_window_rules(replying)
         self._segmenter = Segmenter(self._rules) if replying else None
@@ -293,7 +293,8 @@ class WatchedReply:
         overlap = self._find_overlap(parts)
         if overlap:
             parts[0] = replace(parts[0], text=overlap + parts[0].text)
-        judged = await self._judge(parts, final=segment.end is not None) if parts else JudgedReply()
+        final = segment.end is not None
+        judged = await self._judge(parts, final=final, overlap=overlap) if parts else JudgedReply()
         if self._ended:
             return
         if judged.refused is not None:
@@ -324,14 +325,12 @@ class WatchedReply:
         wanted = "reasoning" if kind is ReasoningDelta else "text"
         return text if parts[0].kind == wanted else ""
 
-    def _cut_overlap(self, texts: Mapping[str, str], parts: Sequence[TextPart], overlap: str) -> Mapping[str, str]:
-        """Return the new texts without what was released before. Raises GuardUnavailable if that was changed."""
-        if not overlap or not parts or parts[0].id not in texts:
+    @staticmethod
+    def _cut_overlap(texts: Mapping[str, str], parts: Sequence[TextPart], overlap: str) -> Mapping[str, str]:
+        """Return the new texts without what was released before."""
+        if not overlap or parts[0].id not in texts:
             return texts
-        new = texts[parts[0].id]
-        if not new.startswith(overlap):
-            raise GuardUnavailable(self._names, "it replaces a text that was released before")
-        return {**texts, parts[0].id: new[len(overlap) :]}
+        return {**texts, parts[0].id: texts[parts[0].id][len(overlap) :]}
 
     def _keep_back(self, events: list[Event], count: int) -> list[Event]:
         """Keep so many characters at the end of a text for the next window, and note what is released."""

@@ -39,6 +39,7 @@ _ENDS: dict[str, Api] = {
     "/chat/completions": "chat_completions",
     "/messages": "messages",
     "/responses": "responses",
+    "/models": "gemini",
 }
 _LEVELS = {"fatal": "error", "error": "error", "warn": "warning", "info": "info", "debug": "debug", "trace": "debug"}
 
@@ -86,7 +87,7 @@ def _add_provider(source: Source, common: Row, draft: Draft) -> None:
         source.note("", "has no name, or no api_base_url")
         return
     if any("vertex" in one for one, _ in used) or "aiplatform.googleapis.com" in address:
-        source.note("api_base_url", "Vertex has an API of its own, which Parley does not speak")
+        source.note("api_base_url", "servers of Vertex AI are not taken: docs/start/servers.md has their lines")
         return
     base_url, api = _read_address(address)
     row: Row = {"base_url": base_url}

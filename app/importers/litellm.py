@@ -14,18 +14,21 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from app.importers.draft import Draft, Row
-from app.importers.servers import PROVIDERS, Api, Provider, find_kind, name_server
+from app.importers.servers import GOOGLE_PATH, PROVIDERS, Api, Provider, find_kind, name_server
 from app.importers.source import Source, to_whole
 
 _OWN_API = "has an API of its own, which Parley does not speak: put a server of one of its APIs in front of it"
+_VERTEX = "of Vertex AI, only models of Gemini have an API that Parley speaks"
+_NO_CONVERSATION = "Google's own API has no path for {!r}: put a server of OpenAI's API in front of it"
 _OTHER_PROVIDERS = frozenset(
     {
         *("aleph_alpha", "bedrock", "bedrock_converse", "cloudflare", "databricks", "github_copilot", "huggingface"),
         *("nlp_cloud", "oci", "palm", "petals", "predibase", "replicate", "sagemaker", "sagemaker_chat", "snowflake"),
-        *("triton", "vertex_ai", "vertex_ai_beta", "vllm", "watsonx", "watsonx_text"),
+        *("triton", "vllm", "watsonx", "watsonx_text"),
     }
 )
 """Prefixes of LiteLLM's whose servers speak none of Parley's APIs at a known address, or that are no server."""
+_VERTEX_PROVIDERS = ("vertex_ai", "vertex_ai_beta")
 _MODES = {
     "chat": None,
     "responses": None,
@@ -63,13 +66,19 @@ _DEFAULTS = (
     "extra_body",
 )
 """Parameters of `litellm_params` that are parameters of a request too."""
-_PRICES = {
-    "input": "input_cost_per_token",
-    "output": "output_cost_per_token",
-    "cached_input": "cache_read_input_token_cost",
-    "cache_write": "cache_creation_input_token_cost",
-    "reasoning": "output_cost_per_reasoning_token",
-}
+_PRICES = (
+    ("input", "input_cost_per_token", 1_000_000),
+    ("output", "output_cost_per_token", 1_000_000),
+    ("cached_input", "cache_read_input_token_cost", 1_000_000),
+    ("cache_write", "cache_creation_input_token_cost", 1_000_000),
+    ("reasoning", "output_cost_per_reasoning_token", 1_000_000),
+    ("per_image", "input_cost_per_image", 1),
+    ("per_image", "output_cost_per_image", 1),
+    ("per_minute", "input_cost_per_second", 60),
+    ("per_search", "input_cost_per_query", 1000),
+    ("per_character", "input_cost_per_character", 1_000_000),
+)
+"""A price of Parley, LiteLLM's cost of one, and how many of these Parley's is for."""
 _STRATEGIES = {"simple-shuffle": "weighted", "least-busy": "least_busy"}
 _CALLBACKS = {
     "prometheus": "/metrics is always there",
@@ -80,11 +89,14 @@ _PARAMS_REASONS = {
     "additional_drop_params": "name them in `lacks` of the model's profile",
     "region_name": "is of a provider whose API Parley does not speak",
     "aws_region_name": "is of a provider whose API Parley does not speak",
+    "rpm_limit": "is called rpm",
+    "tpm_limit": "is called tpm",
     "tags": "use rules of a virtual model, or keys",
     "mock_response": "the model `demo` answers without a server",
     "cache_control_injection_points": "`cache_control` of requests is passed on",
     "budget_duration": "limits of spending are for keys, teams and models: spend_per_day, spend_per_month",
     "max_budget": "limits of spending are for keys, teams and models: spend_per_day, spend_per_month",
+    "vertex_credentials": "set VERTEX_TOKEN, or api_key_command of the upstream: docs/operate/credentials.md",
 }
 _ROUTER_REASONS = {
     "allowed_fails": "a circuit breaker needs no setting",
@@ -111,6 +123,9 @@ _GENERAL_REASONS = {
     "max_parallel_requests": "set concurrent_streams of [limits]",
     "global_max_parallel_requests": "set server.max_concurrent_requests",
     "ui_access_mode": "the page has no users of its own: its administrators have keys",
+    "user_header_name": 'set users = "header:NAME" of a key: docs/operate/users.md',
+    "user_header_mappings": 'set users = "header:NAME" of a key: docs/operate/users.md',
+    "custom_auth": "write [jwt.NAME] or keys: docs/operate/jwt.md",
 }
 _MODULE_REASONS = {
     "callbacks": "there are no callbacks",
@@ -118,6 +133,11 @@ _MODULE_REASONS = {
     "budget_duration": "set spend_per_day or spend_per_month of [limits]",
     "modify_params": "what a server does not take is changed with a warning",
     "json_logs": "set server.log_format",
+    "log_level": "set server.log_level",
+    "max_end_user_budget": "set limits_per_user of a key: docs/operate/users.md",
+    "default_end_user_params": "set limits_per_user of a key: docs/operate/users.md",
+    "extra_spend_tag_headers": "tags are in the header x-parley-tags: docs/operate/usage.md",
+    "timezone": "set usage.time_zone",
     "request_timeout": "router_settings.timeout counts before it",
     "guardrails": "was not read",
 }
@@ -247,22 +267,42 @@ def _set_passthrough(params: Source, upstream: str, draft: Draft) -> None:
 def _find_provider(params: Source) -> tuple[Provider | None, str]:
     """Return the provider of a model, and the name of the model there. None: it is not taken, which is noted."""
     model, custom = params.take_text("model"), params.take_text("custom_llm_provider")
+    if read_variable(model) != model.strip():
+        params.note("model", f"{model[:100]!r} is a variable: write the name of the model")
+        return None, ""
     prefix, mark, rest = model.partition("/")
     if custom:
         rest = rest if prefix == custom and mark else model
         prefix = custom
-    elif not mark or (prefix not in PROVIDERS and prefix not in _OTHER_PROVIDERS):
+    elif not mark or prefix not in {*PROVIDERS, *_OTHER_PROVIDERS, *_VERTEX_PROVIDERS}:
         prefix, rest = _guess_provider(model, has_address=params.has("api_base") or params.has("base_url")), model
     if rest.startswith("responses/") and prefix in ("openai", "azure"):
         rest = rest.removeprefix("responses/")
         return _with_api(PROVIDERS[prefix], "responses"), rest
     if prefix in PROVIDERS:
         return PROVIDERS[prefix], _complete_name(prefix, rest)
+    if prefix in _VERTEX_PROVIDERS:
+        return _find_vertex(params, rest), rest
     if prefix in _OTHER_PROVIDERS:
         params.note("model", f"the provider {prefix!r} {_OWN_API}")
     else:
         params.note("model", f"the provider of {model[:100]!r} is not known: add an upstream with its base_url")
     return None, rest
+
+
+def _find_vertex(params: Source, name: str) -> Provider | None:
+    """Return the server of a model of Vertex AI. Its project and place are LiteLLM's parameters or its variables."""
+    project, place = (
+        read_variable(params.take_text(f"vertex_{key}") or params.take_text(f"vertex_ai_{key}"))
+        for key in ("project", "location")
+    )
+    if not name.startswith("gemini"):
+        params.note("model", _VERTEX)
+        return None
+    place = place or "us-central1"
+    host = "aiplatform.googleapis.com" if place == "global" else f"{place}-aiplatform.googleapis.com"
+    path = f"/v1/projects/{project or '${VERTEXAI_PROJECT}'}/locations/{place}{GOOGLE_PATH}"
+    return Provider(f"https://{host}{path}", "vertex", "VERTEX_TOKEN", "gemini")
 
 
 def _with_api(provider: Provider, api: Api) -> Provider:
@@ -297,28 +337,22 @@ def _add_upstream(params: Source, provider: Provider, row: Row, defaults: _Defau
     if base_url is None:
         params.note("api_base", "is needed: the address of the server")
         return None
+    if provider.kind == "gemini" and address and not base_url.endswith("/openai"):
+        # LiteLLM adds `/models/NAME:generateContent` to it (its vertex_llm_base.py, October 2026).
+        provider = _with_api(provider, "gemini")
+    if provider.api == "gemini" and "endpoints" in row:
+        params.note("model", _NO_CONVERSATION.format(row["endpoints"][0]))
+        return None
     found: Row = {"base_url": base_url}
     if provider.api != "chat_completions":
         found["api"] = provider.api
-    kind = (
-        provider.kind
-        if not address or provider.kind not in ("openai", "anthropic")
-        else find_kind(base_url, provider.api)
-    )
-    if provider.path == "/openai/v1":
-        kind = "openai"
+    is_google = provider.api == "gemini"
+    kind = provider.kind
+    if address and (kind in ("openai", "anthropic") or is_google) and provider.path != "/openai/v1":
+        kind = find_kind(base_url, provider.api)
     if kind != "openai_compatible":
         found["kind"] = kind
-    headers = _read_headers(params)
-    key = read_variable(params.take_text("api_key"))
-    if not key and provider.key_variable and (not address or provider.base_url is None):
-        key = f"${{{provider.key_variable}}}"
-    if key and provider.path == "/openai/v1":
-        headers["api-key"] = key
-    elif key:
-        found["api_key"] = key
-    if headers:
-        found["headers"] = headers
+    found |= _read_credentials(params, provider, has_address=bool(address))
     first = params.take_number("stream_timeout")
     whole = params.take_number("timeout") or defaults.seconds
     if first or whole:
@@ -329,8 +363,29 @@ def _add_upstream(params: Source, provider: Provider, row: Row, defaults: _Defau
     return draft.add_upstream(name, found)
 
 
+def _read_credentials(params: Source, provider: Provider, *, has_address: bool) -> Row:
+    """Return the key of a server, and the headers that it gets."""
+    found: Row = {}
+    headers = _read_headers(params)
+    key = read_variable(params.take_text("api_key"))
+    is_of_litellm = not has_address or provider.base_url is None or provider.kind == "vertex"
+    if not key and provider.key_variable and is_of_litellm:
+        key = f"${{{provider.key_variable}}}"
+        if provider.kind == "vertex":
+            found["auth"] = "bearer"
+    if key and provider.path == "/openai/v1":
+        headers["api-key"] = key
+    elif key:
+        found["api_key"] = key
+    if headers:
+        found["headers"] = headers
+    return found
+
+
 def _complete_address(address: str, provider: Provider) -> str:
     address = re.sub(r"/(chat/completions|v1/messages|messages)/?$", "", address).rstrip("/")
+    if provider.kind in ("gemini", "vertex"):
+        address = re.sub(r"/models(/[^/]*)?$", "", address)
     if provider.path == "/openai/v1":  # Azure: what stands behind the resource is of a version of the API
         address = re.sub(r"/openai(/.*)?$", "", address)
     if provider.path and not address.endswith(provider.path):
@@ -395,13 +450,12 @@ def _read_endpoint(info: Source, group: str, name: str) -> str | None:
 
 
 def _read_price(params: Source, info: Source) -> Row:
-    """Return the prices of a million tokens; the file has those of one."""
     price: Row = {}
-    for own, name in _PRICES.items():
+    for own, name, count in _PRICES:
         value = params.take(name) if params.has(name) else info.take(name)
         info.skip(name)
         try:
-            amount = round(float(value) * 1_000_000, 6) if value is not None else None
+            amount = round(float(value) * count, 6) if value is not None else None
         except (TypeError, ValueError):
             amount = None
         if amount is not None and 0 <= amount <= 1_000_000:

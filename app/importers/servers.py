@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-Api = Literal["chat_completions", "messages", "responses"]
+Api = Literal["chat_completions", "messages", "responses", "gemini"]
 
 
 class Provider(Struct, frozen=True):
@@ -84,6 +84,10 @@ _KINDS_OF_PORTS = {11434: "ollama", 1234: "lmstudio"}
 """The ports that these servers listen on by default."""
 
 
+GOOGLE_PATH = "/publishers/google"
+"""How an address of Vertex AI ends, to which `/models/NAME` is added."""
+
+
 def find_kind(base_url: str, api: Api = "chat_completions") -> str:
     """Return the kind of the server at an address; one that is not known is any server of its API."""
     try:
@@ -92,6 +96,8 @@ def find_kind(base_url: str, api: Api = "chat_completions") -> str:
         host, port = "", None
     if api == "messages":
         return "anthropic" if host == "api.anthropic.com" else "anthropic_compatible"
+    if api == "gemini":
+        return "vertex" if base_url.endswith(GOOGLE_PATH) else "gemini"
     return _KINDS_OF_HOSTS.get(host) or _KINDS_OF_PORTS.get(port or 0) or "openai_compatible"
 
 

@@ -18,6 +18,7 @@ from app.chat.server_tools import ToolCallSummary
 from app.chat.stream import Attempt
 from app.observe.log_queue import QueuedHandler
 from app.observe.request_record import RequestRecord
+from app.runtime.secret_forms import find_secrets_in_log
 
 log = logging.getLogger("parley.request")
 _tool_log = logging.getLogger("parley.tools")
@@ -73,7 +74,7 @@ def log_request(record: RequestRecord) -> None:
         record.caller,
         record.user,
         record.tags,
-        shorten_text(model, MAX_TEXT),
+        shorten_text(_hide_secrets(model) if record.error else model, MAX_TEXT),
         record.fallback_model,
         record.stream if model else UNSET,
         shorten(record.metadata) if record.metadata else None,
@@ -161,7 +162,7 @@ def log_plain_request(
     their endpoint was called."""
     level = logging.DEBUG if path in _HEALTH_PATHS and status < 400 else logging.INFO
     if log.isEnabledFor(level):
-        fields: dict[str, Any] = {"request_id": request_id, "method": method, "path": path}
+        fields: dict[str, Any] = {"request_id": request_id, "method": method, "path": _hide_secrets(path)}
         fields |= {"key": key} if key else {}
         fields["status"] = status
         fields |= {"error": error} if error else {}
@@ -170,6 +171,15 @@ def log_plain_request(
 
 
 _HEALTH_PATHS = ("/healthz", "/readyz", "/metrics")
+
+
+def _hide_secrets(text: str) -> str:
+    """Return what a caller has written, a path or the name of a model, up to what may be a secret. A question mark in a
+    path was encoded by mistake: a query follows it, as clients of Google's API send their key."""
+    found = [place.start for place in find_secrets_in_log(text)]
+    end = min([*found, text.find("?") + 1 or len(text)])
+    return text if end == len(text) else f"{text[:end]}…"
+
 
 MAX_TEXT = 512
 """The limit of one value, in characters: values from callers, such as a model or metadata, may have any length."""

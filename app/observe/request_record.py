@@ -211,8 +211,9 @@ class RequestRecord(Struct, eq=False):
             self._record_error(response.error)
         self.status = response.status
 
-    def record_searches(self, searches: int, fetches: int) -> None:
-        self.searches, self.fetches = searches, fetches
+    def count_searches(self, searches: int, fetches: int) -> None:
+        self.searches += searches
+        self.fetches += fetches
 
     def record_end(self) -> None:
         """Record that the request ends now."""

@@ -15,19 +15,21 @@ from app.api.request_in_progress import RequestInProgress
 from app.calls.known_reply import KnownReply
 from app.chat.events import Finish, Passed
 from app.chat.stream import Reply
+from app.chat.token_estimate import BYTES_PER_TOKEN, estimate_prompt_tokens
 from app.formats.request_limits import RequestLimits
 from app.formats.request_memory import CallerMemory
 from app.formats.responses.body import ResponsesRequest
 from app.formats.responses.compaction import Compacting, parse_compact_body
 from app.routing import ModelRoute
 from app.upstream.reply.usage import normalize_usage
+from app.usage.meter import CallMeter
 
 
-def _make_reply(body: dict[str, Any]) -> Reply:
-    """Return the answer of a server as a reply."""
-    usage = body.get("usage")
+def _make_reply(body: dict[str, Any], meter: CallMeter) -> Reply:
+    """Return the answer of a server as a reply, whose usage is billed as that of any other call."""
+    usage, data = body.get("usage"), msgspec.json.encode(body).decode()
     end = Finish("stop", normalize_usage(usage if isinstance(usage, dict) else None))
-    return KnownReply([Passed("response.compaction", msgspec.json.encode(body).decode()), end])
+    return KnownReply(meter.end([Passed("response.compaction", data), end], len(data) // BYTES_PER_TOKEN))
 
 
 class Compactions:
@@ -70,4 +72,6 @@ class Compactions:
         finally:
             if not opened:
                 summary.close()
-        return _make_reply(answer) if answer is not None else await summary
+        if answer is None:
+            return await summary
+        return _make_reply(answer, CallMeter(request.attempts, route.price, estimate_prompt_tokens(conversation)))

@@ -354,6 +354,8 @@ class _Frames:
         self._status = 0
         self._headers: dict[str, str] = {}
         self._streams = False
+        self._left_out = 0
+        """How many events of the stream are no frames."""
         self._buffer = b""
 
     async def receive(self) -> Json:
@@ -373,20 +375,32 @@ class _Frames:
             *events, self._buffer = self._buffer.split(b"\n\n")
             for event in events:
                 text = _find_data(event)
-                if text is not None:
-                    await self._socket.send_text(_add_stream_id(text, self._stream_id))
+                if _is_error(event):
+                    self._left_out += 1
+                elif text is not None:
+                    await self._socket.send_text(_add_stream_id(self._count(text), self._stream_id))
         elif not message.get("more_body"):
             body = msgspec.json.decode(self._buffer)
             await self._socket.send_text(write_error_frame(self._status, body, self._headers, self._stream_id))
         self.has_ended = not message.get("more_body", False)
 
+    def _count(self, text: str) -> str:
+        """Number the frames behind one that was left out without a gap."""
+        if not self._left_out:
+            return text
+        frame = msgspec.json.decode(text)
+        frame["sequence_number"] -= self._left_out
+        return msgspec.json.encode(frame).decode()
+
+
+def _is_error(event: bytes) -> bool:
+    """Whether it is an event `error`, which has no status in a stream: `response.failed` follows it."""
+    return b"event: error" in event.split(b"\n")
+
 
 def _find_data(event: bytes) -> str | None:
-    """Return the data of an event of a stream; None for a comment, and for an event `error`, which has no status here:
-    `response.failed` follows it."""
+    """Return the data of an event of a stream; None for a comment."""
     for line in event.split(b"\n"):
-        if line == b"event: error":
-            return None
         if line.startswith(b"data: {"):
             return line[6:].rstrip().decode()
     return None
@@ -423,7 +437,11 @@ def _parse_frame(data: bytes) -> dict[str, msgspec.Raw]:
 
 
 def _parse_value(raw: msgspec.Raw | None) -> Any:
-    return None if raw is None else msgspec.json.decode(raw)
+    """Return a value of a frame, of which only the end was looked for. Raises BadRequest."""
+    try:
+        return None if raw is None else msgspec.json.decode(raw)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the frame has a value that cannot be read: {error}") from None
 
 
 def _parse_stream_id(fields: Mapping[str, msgspec.Raw]) -> str | None:

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.events import Event, Finish
-from app.chat.stream import AttemptLog, CallRecorder, Reply
+from app.chat.stream import AttemptLog, Reply
 from app.chat.token_record import TokenRecord
 from app.endpoints.answer import make_answer_reader
 from app.endpoints.meter import AnswerMeter
@@ -47,9 +47,11 @@ from app.usage.meter import CallMeter
 
 log = logging.getLogger("parley.routing")
 _MAX_LOGGED = 100
+"""Of no more models it is logged that their calls arrive as text: behind a pass-through, callers choose the names."""
 _MAX_REPAIRS = 2
 """How often one request is sent again with what its server has refused changed."""
-"""Of no more models it is logged that their calls arrive as text: behind a pass-through, callers choose the names."""
+_MAX_REPAIRED = 1000
+"""Of how many callers and models the repairs are known."""
 RETRY_SECONDS = 0.5
 """The first wait before a retry, if the server sends no `Retry-After`. It doubles with each retry."""
 MAX_RETRY_SECONDS = 30.0
@@ -60,6 +62,8 @@ _CLOCK_TICK_SECONDS = 0.001
 """uvloop counts whole milliseconds: its timers can end one before the time that they were set to."""
 _DEADLINE_TEXT = "the model server sent no token before the deadline of the model (deadline_seconds)"
 
+_RepairKey = tuple[str, str, str, str]
+"""The caller, the upstream's name, its address, and the path, which has the model."""
 Explain = Callable[[UpstreamFailed, Deployment], Awaitable[UpstreamFailed]]
 """Adds advice for the operator to a fault."""
 PrepareFallback = Callable[[str], Awaitable[PreparedRequest]]
@@ -116,8 +120,8 @@ class UpstreamCaller:
         """The times to the first token of the models that send second requests."""
         self._text_tools: set[tuple[str, str]] = set()
         """The models and upstreams whose calls in text were logged."""
-        self._repairs: dict[tuple[str, str, str], tuple[str, ...]] = {}
-        """The repairs that bodies need, by the upstream's name, its address and the path, which has the model."""
+        self._repairs: dict[_RepairKey, tuple[str, ...]] = {}
+        """The repairs that the bodies of a caller need, those that were made last at the end."""
 
     def _report_text_tools(self, model: str, upstream: str, family: str) -> None:
         """Log once that calls of a model were found in the text, with the line that makes it a setting."""
@@ -416,8 +420,7 @@ class UpstreamCaller:
             stages, make_reader = [LogprobsStage(record, stages)], partial(scored, record)
         streams = prepared.request.stream if passed else should_stream(prepared.request, profile)
         path = api.find_path(prepared.route.deployments[index].model, streams=streams)
-        recorder = exchange.attempts.recorder
-        body, changes = await self._open_body(target, api, path, prepared.bodies[index], headers, recorder)
+        body, changes = await self._open_body(target, api, path, prepared.bodies[index], headers, exchange.attempts)
         stages += map(WarningStage, changes)
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
         exchange.attach(
@@ -447,7 +450,9 @@ class UpstreamCaller:
         headers: Sequence[tuple[bytes, bytes]],
     ) -> None:
         """Send a request that is no conversation. Raises UpstreamFailed."""
-        url = join_url(target.base_url, target.paths.get(passing.name, passing.path))
+        own_path = passing.own_paths[index] if passing.own_paths else ""
+        named = target.paths.get(passing.name, passing.path)
+        url = target.base_url + own_path if own_path else join_url(target.base_url, named)
         try:
             content = passing.uploads[index] if passing.uploads else prepared.bodies[index]
             body = await self._client.open_url(target, url, content, headers, passing.content_type)
@@ -472,17 +477,17 @@ class UpstreamCaller:
         path: str,
         data: bytes,
         headers: Sequence[tuple[bytes, bytes]],
-        recorder: CallRecorder | None = None,
+        attempts: AttemptLog,
     ) -> tuple[ResponseBody, list[str]]:
         """Send a body, and once more without what the server has refused of it, if that can be left out. Returns the
         response's body, and what was changed in the one that it answers. Raises UpstreamFailed."""
-        key = (target.name, target.base_url, path)
+        key = (attempts.caller, target.name, target.base_url, path)
         known, warnings, made = self._repairs.get(key, ()), list[str](), list[str]()
         if known:
             data, warnings = apply_repairs(api, data, known)
         while True:
             try:
-                opened = await self._client.open(target, data, headers, path, recorder)
+                opened = await self._client.open(target, data, headers, path, attempts.recorder)
             except UpstreamFailed as failure:
                 repaired = None if len(made) == _MAX_REPAIRS else repair_refused(api, data, failure.fault)
                 if repaired is None:
@@ -493,13 +498,16 @@ class UpstreamCaller:
             data, warnings = repaired.data, [*warnings, repaired.warning]
             made.append(repaired.name)
 
-    def _remember_repairs(self, key: tuple[str, str, str], made: Sequence[str]) -> None:
-        """Remember what made a body acceptable. A body that is refused nevertheless changes nothing for others: a
-        server's message may repeat what its caller has written."""
+    def _remember_repairs(self, key: _RepairKey, made: Sequence[str]) -> None:
+        """Remember what made a body acceptable, for further bodies of its caller: a server's message may repeat what
+        the caller has written, and must change nothing for others."""
         known = self._repairs.get(key, ())
         new = tuple(name for name in dict.fromkeys(made) if name and name not in known)
-        if new and len(self._repairs) < _MAX_LOGGED:
+        if new:
+            self._repairs.pop(key, None)
             self._repairs[key] = (*known, *new)
+            if len(self._repairs) > _MAX_REPAIRED:
+                del self._repairs[next(iter(self._repairs))]
 
 
 class WarningStage:

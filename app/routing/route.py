@@ -130,6 +130,9 @@ class PassingRequest(Struct, frozen=True):
     """The bodies of a request with files, one for each deployment."""
     content_type: str | None = None
     """Of these."""
+    own_paths: tuple[str, ...] = ()
+    """Where each deployment has the same in the client's own API, below its `base_url`; an empty text: nowhere. Without
+    any, none has."""
 
 
 class PreparedRequest(Struct, frozen=True):

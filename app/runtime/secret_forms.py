@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from app.runtime.text_tests import TextTest, make_text_test
+from app.runtime.text_tests import TextTest, make_text_test, make_words_test
 
 
 class SecretForm(Struct, frozen=True):
@@ -181,8 +181,8 @@ def _list_forms(text: str) -> list[SecretForm]:
 
 @cache
 def _make_tests() -> tuple[TextTest, Sequence[tuple[TextTest, SecretForm]]]:
-    words = sorted({re.escape(word) for form in SECRET_FORMS for word in form.keywords})
-    return make_text_test("|".join(words)), [(make_text_test(form.test), form) for form in SECRET_FORMS]
+    words = {word for form in SECRET_FORMS for word in form.keywords}
+    return make_words_test(words), [(make_text_test(form.test), form) for form in SECRET_FORMS]
 
 
 def _search(text: str, expression: re.Pattern[str]) -> Iterator[Place]:

@@ -12,8 +12,9 @@ Texts are compared without regard to where they are cut. Each call, extra fields
 because stages may hold a text back.
 """
 
+import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from app.chat.events import (
@@ -45,6 +46,8 @@ _FOLLOWING = frozenset(
 )
 """Events that may bring nothing, and then wait with an opening one before them."""
 _WAITING = _OPENING | _FOLLOWING
+_BLOCK_TYPE = re.compile(r'"content_block"\s*:\s*\{[^{}]*"type"\s*:\s*"(text|thinking)"')
+_BLOCK_OF_EVENT: Mapping[type[Event], str] = {TextDelta: "text", ReasoningDelta: "thinking", ToolCallDelta: "tool_use"}
 _EXTRAS, _REST = -2, -1
 """The channels of events that are not of a call, whose channel is its index."""
 _Value: TypeAlias = Event | str
@@ -115,15 +118,16 @@ class PassingStage:
         place = [type(event) for event in events].index(PassedEnd)
         out = self.feed(events[:place])
         if not self._has_ended:
-            out = [*out, *self._take_opening(), *self._end([])]
+            out = [*out, *self._take_opening(events[place + 1 :]), *self._end([])]
         return [*out, *self.feed(events[place + 1 :])]
 
-    def _take_opening(self) -> list[Event]:
-        """Return the events that open an item, if nothing behind them waits that stages may change."""
-        opening: list[Event] = [
-            event for event in self._opening if type(event) is Passed and event.name != _MESSAGE_END
-        ]
-        return opening if not self._units and len(opening) == len(self._opening) else []
+    def _take_opening(self, following: list[Event]) -> list[Event]:
+        """Return the events that open an item, if nothing behind them waits that stages may change, and what follows
+        can be in that item."""
+        opening = [event for event in self._opening if type(event) is Passed and event.name != _MESSAGE_END]
+        if self._units or len(opening) != len(self._opening) or (opening and _opens_other(opening[-1], following)):
+            return []
+        return [*opening]
 
     def _compare(self, events: list[Event], given: list[Event]) -> list[Event]:
         """Return the events that can go on. `given` is what the stages gave for them."""
@@ -218,6 +222,13 @@ class PassingStage:
             self._opening.append(own)
         else:
             out.append(own)
+
+
+def _opens_other(opening: Passed, following: list[Event]) -> bool:
+    """Whether a block of text or thinking is opened, and what follows is the other (BerriAI/litellm#33224)."""
+    found = _BLOCK_TYPE.search(opening.data) if opening.name == "content_block_start" else None
+    kinds = [type(event) for event in following if type(event) in _BLOCK_OF_EVENT]
+    return found is not None and bool(kinds) and _BLOCK_OF_EVENT[kinds[0]] != found.group(1)
 
 
 def _are_same(given: list[Event], brought: list[Event]) -> bool:

@@ -15,7 +15,7 @@ and left that tag of the template behind. The block may also come first, a piece
 field: as long as both say the same, each is told once.
 
 A block directly behind a block of reasoning is reasoning, too (kekzl/imp#793). It is held until its closing tag comes:
-an answer can begin with the name of a tag.
+an answer can begin with the name of a tag. `later_thoughts` finds those behind the beginning of the answer.
 
 Some models forget the closing tag before a tool call: `interrupt` at the start of a line also ends the reasoning, and
 is part of the text after it.
@@ -31,6 +31,7 @@ from typing import Literal, TypeAlias
 
 from app.chat.events import Event, Extra, ReasoningDelta, TextDelta, ToolCallDelta
 from app.steps.doubled_text import UnrepeatedText
+from app.steps.later_thoughts import LaterThoughts
 from app.steps.partial_tag import partial_tag_length
 
 ThinkMode: TypeAlias = Literal["leading", "forced_open", "auto_close", "interleaved", "off"]
@@ -114,18 +115,28 @@ class ReasoningStage:
         self._state: Callable[[ReasoningStage, list[Event]], bool] = ReasoningStage._start
         """An unbound function: a bound method would make a reference cycle, which only the collector frees."""
         self._passing = mode == "off"
+        self._later: LaterThoughts | None = None
+        """What takes the events once the answer has begun behind reasoning."""
         self._find_special = _special_characters(*tags, *(answer_tags or ())).search
         self._find_block_end = self._find_thought_end = _block_ends(self._interrupt, self._close).search
 
     def feed(self, events: list[Event]) -> list[Event]:
         if self._passing:
             return events
+        if self._later is not None:
+            return self._later.feed(events)
         if self._state is ReasoningStage._field and self._holds_nothing() and _has_no_text(events):
             self._field_events += events
             return events
+        return self._feed_each(events)
+
+    def _feed_each(self, events: list[Event]) -> list[Event]:
+        """A method of its own: mypyc takes an attribute that `feed` has found to be None for None to its end."""
         out: list[Event] = []
         for event in events:
-            if type(event) is TextDelta and not event.refusal and not self._passing:
+            if self._later is not None:
+                out += self._later.feed([event])
+            elif type(event) is TextDelta and not event.refusal and not self._passing:
                 if not self._held and self._feed_plain(event, out):
                     continue
                 self._held += event.text
@@ -224,6 +235,14 @@ class ReasoningStage:
         self._passing = True
         self._field_events.clear()
         self._state = ReasoningStage._text
+
+    def _begin_passing(self, events: list[Event]) -> list[Event]:
+        """Begin the text of the answer, in which there may be reasoning if there was any before it."""
+        self._passing = not self._has_field and not self._is_behind_thought
+        if self._passing:
+            return events
+        self._later = LaterThoughts(self._open, self._thought_ends, self._interrupt, own_lines=self._has_field)
+        return self._later.feed(events)
 
     def _start(self, out: list[Event]) -> bool:
         """Return True if the state has changed, so that `_held` must be processed again."""
@@ -483,8 +502,7 @@ class ReasoningStage:
         if self._kept:
             self._held, self._at = self._take_kept(self._held[self._at :]), 0
         if self._mode != "interleaved" or self._has_field:
-            self._passing = True
-            out.append(TextDelta(self._held[self._at :]))
+            out += self._begin_passing([TextDelta(self._held[self._at :])])
             self._at = len(self._held)
             return False
         place = self._held.find(self._open, self._at)

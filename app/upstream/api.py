@@ -57,6 +57,8 @@ class Api(Struct, frozen=True):
     """The fields at any depth whose values are the client's own: arguments, results and schemas."""
     conversation: str = "messages"
     """The field of the body with the messages."""
+    has_types: bool = True
+    """What an entry or a block is, its `type` says; else the names of its fields do."""
     options: str | None = None
     """The field of the body with the options of sampling, if they have a field of their own."""
     system: str | None = None
@@ -73,6 +75,9 @@ class Api(Struct, frozen=True):
     make_count: "Callable[[str, Mapping[str, Any]], tuple[str, dict[str, Any]]] | None" = None
     """Makes the path and the body of such a request from the server's own name of the model and the body for a reply,
     instead of the three above."""
+    make_embedding: "Callable[[str, str, Mapping[str, Any]], tuple[str, dict[str, Any]]] | None" = None
+    """Makes the path and the body of a request for embeddings in this API from the server's own name of the model, and
+    the method and the body of a client of the API. None: its servers are asked as all others."""
     key_header: str = "authorization"
     key_prefix: str = "Bearer "
     """Before the key in that header."""

@@ -12,12 +12,12 @@ body is looked through when it is built, whichever way its fields came into it:
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, cast
 
 from msgspec import Struct
 
 from app.chat.known_conversation import KnownConversation, gather
+from app.chat.known_names import recall_names
 from app.chat.messages import CallerRights, ChatRequest
 from app.errors import Forbidden
 from app.params import ROUTING_CONTAINERS, SERVER_PARAMS, GenerateCfg, chooses_route, find_routing_params
@@ -52,8 +52,10 @@ a voice with an id is one that the operator has made (openai-python, types/audio
 _ACCOUNT = {name.replace("_", ""): name for name in _ACCOUNT_NAMES}
 _HOLDERS = ROUTING_CONTAINERS | {"container", "environment"}
 """Fields at the top of a body in which such fields are, too."""
-_CLIENT_TOOLS = frozenset(("function", "custom", "namespace"))
+_CLIENT_TOOLS = frozenset(("function", "custom"))
 """The types of tools that the client runs. Their fields are names, texts and schemas of the client's own."""
+_NAMESPACE = "namespace"
+"""The type of a tool that has a list of others."""
 _NAMES_OF_TOOLS = frozenset(("name", "function", "input_schema", "functionDeclarations"))
 """Fields of the client's tools that need no type."""
 _TOOL_ADDRESSES = frozenset(("server_url", "headers"))
@@ -133,8 +135,25 @@ class BodyCheck(Struct, frozen=True):
                 yield (name,)
             elif holds or (name not in known and name not in _PARAMS):
                 yield from ((name, *keys) for keys in find_routing_params(value))
-        for place, tool in _list_server_tools(self.fields):
-            yield from (("tools", place, key) for key in tool if key not in _TOOL_ADDRESSES and chooses_route(key))
+        yield from _find_tool_routes(self.fields.get("tools"), ("tools",))
+        yield from self._find_routes_in_conversation()
+
+    def _find_routes_in_conversation(self) -> tuple[_Keys, ...]:
+        """Return what leads to the choices in the tools that items of a conversation add."""
+        entries, field = self._list_entries()
+
+        def read(start: int, end: int) -> tuple[_Keys, ...]:
+            places = (place for place in range(start, end) if isinstance(entries[place], dict))
+            found = (_find_tool_routes(entries[place].get("tools"), (field, place, "tools")) for place in places)
+            return tuple([keys for routes in found for keys in routes])
+
+        return gather(_find_tool_routes, read, entries, self.known, ())
+
+    def _list_entries(self) -> tuple[list[Any], str]:
+        """Return the entries of the conversation, if the fields are a body with one, and the name of its field."""
+        field = "" if self.own is None else self.own.conversation
+        entries = self.fields.get(field)
+        return entries if isinstance(entries, list) else [], field
 
     def _refuse_routes(self, found: Sequence[_Keys]) -> None:
         if not found:
@@ -174,19 +193,18 @@ class BodyCheck(Struct, frozen=True):
                 yield (name,), name
             elif name in _HOLDERS or name == system:
                 yield from _find_names(value, (name,), texts)
-        for place, tool in _list_server_tools(self.fields):
-            yield from _find_names(tool, ("tools", place), texts)
-        field = "" if self.own is None else self.own.conversation
-        entries = self.fields.get(field)
-        if isinstance(entries, list):
-            yield from self._find_in_conversation(field, entries, texts)
+        for keys, tool in _list_server_tools(self.fields.get("tools"), ("tools",)):
+            yield from _find_names(tool, keys, texts)
+        yield from self._find_in_conversation(texts)
 
-    def _find_in_conversation(
-        self, field: str, entries: list[Any], texts: frozenset[str]
-    ) -> tuple[tuple[_Keys, str], ...]:
+    def _find_in_conversation(self, texts: frozenset[str]) -> tuple[tuple[_Keys, str], ...]:
+        entries, field = self._list_entries()
+        has_types = self.own is not None and self.own.has_types
+
         def read(start: int, end: int) -> tuple[tuple[_Keys, str], ...]:
             places = range(start, end)
-            return tuple([one for place in places for one in _find_names(entries[place], (field, place), texts)])
+            found = (_find_names(entries[place], (field, place), texts, has_types=has_types) for place in places)
+            return tuple([one for names in found for one in names])
 
         return gather(BodyCheck, read, entries, self.known, ())
 
@@ -204,28 +222,37 @@ def make_body_check(request: ChatRequest, model: str, *, has_price: bool) -> Bod
     return BodyCheck(request.rights, model, has_price, fields, path, own, request.known)
 
 
-def _list_server_tools(fields: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the place of each tool that the server runs, with the tool. Those of Gemini have no type: their only field
-    says which they are."""
-    tools = fields.get("tools")
+def _list_server_tools(tools: Any, keys: _Keys) -> Iterator[tuple[_Keys, Mapping[str, Any]]]:
+    """Yield what leads to each tool that the server runs, with the tool, of a list to which `keys` lead. Those of
+    Gemini have no type: their only field says which they are."""
     for place, tool in enumerate(tools if isinstance(tools, list) else ()):
         if not isinstance(tool, dict):
             continue
         kind = tool.get("type", "custom" if not _NAMES_OF_TOOLS.isdisjoint(tool) else None)
-        if kind not in _CLIENT_TOOLS:
-            yield place, tool
+        if kind == _NAMESPACE:
+            yield from _list_server_tools(tool.get("tools"), (*keys, place, "tools"))
+        elif not (isinstance(kind, str) and kind in _CLIENT_TOOLS):
+            yield (*keys, place), tool
 
 
-def _find_names(value: Any, keys: _Keys, texts: frozenset[str] = _TEXTS) -> list[tuple[_Keys, str]]:
+def _find_tool_routes(tools: Any, keys: _Keys) -> Iterator[_Keys]:
+    """Yield what leads to each choice of a model, a provider or an address in tools that the server runs."""
+    for place, tool in _list_server_tools(tools, keys):
+        yield from ((*place, key) for key in tool if key not in _TOOL_ADDRESSES and chooses_route(key))
+
+
+def _find_names(
+    value: Any, keys: _Keys, texts: frozenset[str] = _TEXTS, *, has_types: bool = False
+) -> list[tuple[_Keys, str]]:
     """Return what leads to each thing of the account in a value of any nesting, and the field that names it. `texts`
-    are fields in which nothing is named."""
+    are fields in which nothing is named. With `has_types`, what has the type of a server's own work names nothing."""
     found: list[tuple[_Keys, str]] = []
     waiting: list[tuple[_Keys, Any]] = [(keys, value)]
     while waiting:
         place, one = waiting.pop()
         if isinstance(one, list):
             waiting += (((*place, index), inner) for index, inner in enumerate(one))
-        elif isinstance(one, dict) and not _is_written_by_server(one.get("type")):
+        elif isinstance(one, dict) and not (has_types and _is_written_by_server(one)):
             for name, inner in one.items():
                 if _names_something(name, inner, one):
                     found.append(((*place, name), name))
@@ -255,7 +282,7 @@ def _names_something(name: str, value: Any, holder: Mapping[str, Any] | None = N
     return value not in (None, "", [], {})
 
 
-@lru_cache(maxsize=1024)
+@recall_names
 def _fold(name: str) -> str:
     """Return one spelling of a name: servers read `cached_content` and `cachedContent`."""
     return name.replace("_", "").replace("-", "").lower()
@@ -265,10 +292,12 @@ def _is_own_skill(skill: Any) -> bool:
     return not (isinstance(skill, dict) and skill.get("type") == "anthropic")
 
 
-def _is_written_by_server(kind: Any) -> bool:
-    return isinstance(kind, str) and _matches_written(kind)
+def _is_written_by_server(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry or a block repeats a server's own work. What has a role is a message, whatever type it names."""
+    kind = entry.get("type")
+    return isinstance(kind, str) and "role" not in entry and _matches_written(kind)
 
 
-@lru_cache(maxsize=1024)
+@recall_names
 def _matches_written(kind: str) -> bool:
     return _WRITTEN_BY_SERVER.fullmatch(kind) is not None

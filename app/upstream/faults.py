@@ -352,7 +352,7 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     if error is None and (source := _find_named_error(value)) is not None:
         return from_object({**value, "error": source}, status, retry_after_seconds)
     source = error if isinstance(error, dict) else value
-    message = find_message(error if isinstance(error, str) else source)
+    message = _find_longer_message(error, value) if isinstance(error, str) else find_message(source)
     first = source.get("errors")
     first = first[0] if isinstance(first, list) and first else first
     inner_error = first if isinstance(first, dict) else {}
@@ -360,7 +360,8 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     type_ = source.get("type") or source.get("__type") or value.get("error_type") or inner_error.get("type")
     inner = source.get("innererror")
     inner_code = inner.get("code") if isinstance(inner, dict) else None
-    words = " ".join(str(word) for word in (code, type_, inner_code, message) if word is not None)
+    name = error if isinstance(error, str) and error != message else None
+    words = " ".join(str(word) for word in (code, type_, inner_code, name, message) if word is not None)
     named = http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code"))
     return _classify(
         words,
@@ -470,6 +471,14 @@ def find_message(source: Any) -> str:
         if text:
             return _find_nested_message(text) if text.startswith(("{", "[")) else text
     return ""
+
+
+def _find_longer_message(error: str, value: Mapping[str, Any]) -> str:
+    """Return the message of an object whose `error` is a text. Where another field has more to say, that text is only a
+    name: of the status (Spring Boot's `{"status": 400, "error": "Bad Request", "message": …}`), or of a code."""
+    named = find_message(error)
+    other = find_message({name: inner for name, inner in value.items() if name != "error"})
+    return other if len(other) > len(named) else named
 
 
 def _find_nested_message(raw: Any) -> str:

@@ -223,7 +223,7 @@ def choose_written(tools: Sequence[Tool], written: Any) -> Sequence[Tool]:
 def encode_own_tools(given: Sequence[Any], written: Sequence[Any], known: KnownConversation | None) -> Any:
     """Return the tools as they are sent; those of the client, if they stay, are encoded once for a conversation that is
     known."""
-    if known is None or len(given) != len(written) or not all(map(is_, given, written)):
+    if known is None or not given or len(given) != len(written) or not all(map(is_, given, written)):
         return written
     return make_once(encode_own_tools, lambda: msgspec.Raw(_encode(given)), given, known)
 

@@ -1,5 +1,6 @@
 """`POST /v1/responses/compact`."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -183,3 +184,33 @@ def test_a_summary_of_the_gateway_is_text_for_a_server_of_the_same_api() -> None
     items = json.loads(server.requests[-1].content)["input"]
     assert "Hello" in items[-1]["content"]
     assert "parley1." not in json.dumps(items)
+
+
+@each_case(
+    ("usage", "cost"),
+    [
+        ({"input_tokens": 300, "output_tokens": 20, "total_tokens": 320}, 340e-6),
+        (None, None),
+    ],
+)
+def test_a_compaction_of_the_server_is_billed_and_counts_for_limits(usage: Any, cost: float | None) -> None:
+    made = {"object": "response.compaction", "output": [{"type": "compaction", "encrypted_content": "OPAQUE"}]}
+    server = own_server(200, made if usage is None else {**made, "usage": usage})
+    key, admin = "full-0123456789abcdef", "admin-0123456789abcdef"
+    settings = {
+        **OWN,
+        "models": {"m": {"upstreams": ["up"], "price": {"input": 1, "output": 2}}},
+        "keys": {"full": {"sha256": _hash(key), "limits": {"spend_per_day": 1e-6}}},
+        "server": {"admin_key": admin, "log_level": "error"},
+        "state": {"url": "memory:"},
+    }
+    with Running(settings, server) as gateway:
+        body = {"model": "m", "input": ITEMS}
+        statuses = [gateway.post(PATH, body, {"authorization": f"Bearer {key}"}).status for _ in range(2)]
+        spent = gateway.get("/v1/usage", {"authorization": f"Bearer {admin}"}).json["total"]["cost"]
+    assert statuses == [200, 402]
+    assert spent == pytest.approx(cost) if cost is not None else spent > 0
+
+
+def _hash(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

@@ -105,6 +105,11 @@ def test_a_fallback_is_not_sent_a_url_that_only_the_first_model_may_have(gateway
         ("/v1/audio/speech", {"model": "s", "input": "a", "voice": {"id": "voice_1"}}, "voice"),
         (AUDIO, make_form(model="a", file_id="f"), "file_id"),
         ("/v1/images/edits", {"model": "any", "prompt": "a", "images": [{"file_id": "f"}]}, None),
+        (
+            "/v1/embeddings",
+            {"model": "e", "messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}]},
+            "messages[0].content[0].file.file_id",
+        ),
         ("/v1/rerank", {"model": "r", "query": "a", "documents": [{"text": "a", "file_id": "f"}]}, None),
     ],
 )

@@ -440,3 +440,28 @@ def test_a_parameter_that_does_not_validate_is_named(gateway: Running) -> None:
     answer = gateway.get("/v1/requests?limit=many", ADMIN)
     error = answer.json["error"]
     assert (answer.status, error["code"], error["param"]) == (422, "invalid_request", "limit")
+
+
+@pytest.mark.parametrize("action", ["mask", "redact", "reject"])
+def test_what_a_service_found_is_not_kept(action: str, tmp_path: Path) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "presidio.test":
+            name = json.loads(request.content)["text"].find("Ann Lee")
+            spans = [] if name < 0 else [{"start": name, "end": name + 7, "entity_type": "PERSON"}]
+            return httpx.Response(200, json=spans)
+        word = re.search(r"PERSON_[A-Z2-7]{8}", request.content.decode())
+        said = [b"I know ", b"[" + word[0].encode() + b"]" if word else b"her"]
+        chunks = [b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n' % one for one in said]
+        return streamed(*chunks, STOP)
+
+    guard = {"url": "http://presidio.test", "api": "presidio", "action": action}
+    settings = make_settings(tmp_path) | {"guards": {"names": guard}}
+    turns = [{"role": "user", "content": "I am Ann Lee, not Ann Leeson."}]
+    with Running(settings, ModelServer(answer)) as gateway:
+        for stream in (True, False):
+            first = gateway.post("/v1/chat/completions", {"model": "m", "messages": turns, "stream": stream})
+            assert first.status == (400 if action == "reject" else 200)
+            assert (b"Ann Lee" in first.body) is (action == "mask")
+            entry = json.dumps(read_newest(gateway))
+            assert "I am [PERSON], not Ann Leeson." in entry
+            assert "Ann Lee" not in entry.replace("Ann Leeson", "")

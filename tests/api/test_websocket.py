@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -12,108 +12,23 @@ from app.config.access import make_key_ring
 from app.config.settings import Settings
 from app.responses_api.record import ResponseRecord
 from app.responses_api.websocket import SocketMemory
-from app.server.socket_connection import DRAIN
 from msgspec.structs import replace
 
+from tests.asgi_socket import Frame, SocketClient
 from tests.each_case import each_case
 from tests.in_process_gateway import HELLO, SERVER, STOP, ModelServer, Running, streamed
 
 HI = {"type": "response.create", "model": "m", "input": "hi", "store": False}
-Frame = dict[str, Any]
-
-
-class Client:
-    """A client of one socket. `close_code` is set once the gateway has closed it."""
-
-    def __init__(self, gateway: Running, headers: dict[str, str] | None = None, path: str = "/v1/responses") -> None:
-        self._gateway = gateway
-        self._loop = gateway.loop
-        self._in: asyncio.Queue[Frame] = asyncio.Queue()
-        self._out: asyncio.Queue[Frame] = asyncio.Queue()
-        lines = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-        scope = {
-            "type": "websocket",
-            "asgi": {"version": "3.0"},
-            "scheme": "ws",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "root_path": "",
-            "headers": lines,
-            "client": ("127.0.0.1", 1),
-            "server": ("127.0.0.1", 8000),
-            "subprotocols": [],
-            "state": {},
-            "extensions": {"websocket.http.response": {}},
-        }
-        self._in.put_nowait({"type": "websocket.connect"})
-        self.raises: Exception | None = None
-        """What the server raises when a message is sent."""
-        self._task = self._loop.create_task(gateway.app(scope, self._in.get, self._put))
-        first = self._take()
-        self.status = {"websocket.accept": 101, "websocket.close": 403}.get(first["type"]) or first["status"]
-        self.headers = {name.decode(): value.decode() for name, value in first.get("headers", ())}
-        if first["type"] == "websocket.close":
-            return
-        self.error = None if self.status == 101 else json.loads(self._take()["body"])["error"]
-        self.close_code: int | None = None
-
-    async def _put(self, message: MutableMapping[str, Any]) -> None:
-        if self.raises is not None:
-            raise self.raises
-        self._out.put_nowait(dict(message))
-
-    def _take(self) -> Frame:
-        return self._loop.run_until_complete(asyncio.wait_for(self._out.get(), 10))
-
-    def send(self, frame: Frame | str) -> None:
-        text = frame if isinstance(frame, str) else json.dumps(frame)
-        self._in.put_nowait({"type": "websocket.receive", "text": text})
-
-    def drain(self) -> None:
-        self._in.put_nowait({"type": DRAIN})
-
-    def send_bytes(self, data: bytes) -> None:
-        self._in.put_nowait({"type": "websocket.receive", "bytes": data})
-
-    def read(self) -> Frame | None:
-        """The next frame; None if the socket was closed."""
-        message = self._take()
-        if message["type"] == "websocket.close":
-            self.close_code = message["code"]
-            return None
-        frame: Frame = json.loads(message["text"])
-        return frame
-
-    def read_response(self) -> list[Frame]:
-        frames: list[Frame] = []
-        while True:
-            frame = self.read()
-            assert frame is not None, frames
-            frames.append(frame)
-            if frame["type"] in ("error", "response.completed", "response.failed", "response.incomplete"):
-                return frames
-
-    def ask(self, frame: Frame | str) -> list[Frame]:
-        self.send(frame)
-        return self.read_response()
-
-    def leave(self) -> None:
-        self._in.put_nowait({"type": "websocket.disconnect", "code": 1005})
-        self.wait()
-
-    def wait(self) -> None:
-        self._loop.run_until_complete(asyncio.wait_for(self._task, 10))
 
 
 def sent_texts(server: ModelServer, number: int = -1) -> list[Any]:
     return [message["content"] for message in json.loads(server.requests[number].content)["messages"]]
 
 
-def with_socket(use: Callable[[Client], None], settings: dict[str, Any] | None = None) -> ModelServer:
+def with_socket(use: Callable[[SocketClient], None], settings: dict[str, Any] | None = None) -> ModelServer:
     server = ModelServer()
     with Running(settings or SERVER, server) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         assert client.status == 101
         use(client)
         client.leave()
@@ -121,7 +36,7 @@ def with_socket(use: Callable[[Client], None], settings: dict[str, Any] | None =
 
 
 def test_a_response_is_its_events_as_frames_numbered_from_zero() -> None:
-    def use(client: Client) -> None:
+    def use(client: SocketClient) -> None:
         for _ in range(2):
             frames = client.ask(HI)
             assert (frames[0]["type"], frames[-1]["type"]) == ("response.created", "response.completed")
@@ -131,7 +46,7 @@ def test_a_response_is_its_events_as_frames_numbered_from_zero() -> None:
 
 
 def test_the_next_request_continues_a_response_that_is_not_stored() -> None:
-    def use(client: Client) -> None:
+    def use(client: SocketClient) -> None:
         id_ = client.ask(HI)[0]["response"]["id"]
         client.ask({**HI, "input": "on", "previous_response_id": id_})
         (error,) = client.ask({**HI, "previous_response_id": id_})  # it is no longer the last one
@@ -141,7 +56,7 @@ def test_the_next_request_continues_a_response_that_is_not_stored() -> None:
 
 
 def test_each_stream_has_a_last_response_of_its_own() -> None:
-    def use(client: Client) -> None:
+    def use(client: SocketClient) -> None:
         first = client.ask({**HI, "stream_id": "a"})
         assert all(frame["stream_id"] == "a" for frame in first)
         client.ask({**HI, "stream_id": "b"})
@@ -152,7 +67,7 @@ def test_each_stream_has_a_last_response_of_its_own() -> None:
 
 
 def test_a_request_that_generates_nothing_asks_no_model_and_uses_no_limit() -> None:
-    def use(client: Client) -> None:
+    def use(client: SocketClient) -> None:
         frames = client.ask({**HI, "input": "first", "generate": False})
         made = frames[-1]["response"]
         assert [frame["type"] for frame in frames] == ["response.created", "response.completed"]
@@ -182,7 +97,7 @@ def test_a_request_that_generates_nothing_asks_no_model_and_uses_no_limit() -> N
     ],
 )
 def test_a_mistake_is_an_error_with_a_status_and_the_socket_goes_on(frame: Any, status: int, param: str) -> None:
-    def use(client: Client) -> None:
+    def use(client: SocketClient) -> None:
         (error,) = client.ask(frame)
         assert (error["status"], error["error"]["param"]) == (status, param)
         assert client.ask(HI)[-1]["type"] == "response.completed"
@@ -192,16 +107,16 @@ def test_a_mistake_is_an_error_with_a_status_and_the_socket_goes_on(frame: Any, 
 
 def test_a_binary_frame_closes_the_socket_and_a_long_one_too() -> None:
     with Running(SERVER | {"server": {"max_body_bytes": 1024}}) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         client.send_bytes(b"x")
         assert (client.read(), client.close_code) == (None, 1003)
-        client = Client(gateway)
+        client = SocketClient(gateway)
         client.send({**HI, "input": "x" * 2000})
         assert (client.read(), client.close_code) == (None, 1009)
 
 
 def test_requests_of_one_stream_are_answered_in_order() -> None:
-    def use(client: Client) -> None:
+    def use(client: SocketClient) -> None:
         for text in ("one", "two"):
             client.send({**HI, "input": text})
         ids = [client.read_response()[-1]["response"]["id"] for _ in range(2)]
@@ -212,7 +127,7 @@ def test_requests_of_one_stream_are_answered_in_order() -> None:
 
 
 def test_too_many_waiting_requests_are_refused() -> None:
-    def use(client: Client) -> None:
+    def use(client: SocketClient) -> None:
         for _ in range(40):
             client.send(HI)
         errors = [frames[0] for frames in (client.read_response() for _ in range(40)) if frames[0]["type"] == "error"]
@@ -225,7 +140,7 @@ def test_a_cut_stream_ends_with_a_failed_response_and_replaces_nothing() -> None
     answers = [streamed(HELLO, STOP), streamed(HELLO), streamed(HELLO, STOP)]
     server = ModelServer(lambda _: answers.pop(0))
     with Running(SERVER, server) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         id_ = client.ask(HI)[0]["response"]["id"]
         frames = client.ask({**HI, "previous_response_id": id_})
         assert [frame["type"] for frame in frames if frame["type"] in ("error", "response.failed")] == [
@@ -237,11 +152,11 @@ def test_a_cut_stream_ends_with_a_failed_response_and_replaces_nothing() -> None
 
 def test_it_can_be_switched_off_and_is_limited_and_drains() -> None:
     with Running(SERVER | {"responses": {"websocket": False}}) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         assert (client.status, client.error["code"] if client.error else None) == (426, "websocket_disabled")
     with Running(SERVER | {"responses": {"max_websockets": 1}}) as gateway:
-        first = Client(gateway)
-        assert Client(gateway).status == 503
+        first = SocketClient(gateway)
+        assert SocketClient(gateway).status == 503
         gateway.context.draining = True
         first.send(HI)
         frame = first.read()
@@ -260,7 +175,7 @@ def test_what_runs_ends_while_the_gateway_drains() -> None:
             return await super().handle_async_request(request)
 
     with Running(SERVER, Slow()) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         client.send(HI)
         gateway.loop.run_until_complete(asyncio.wait_for(started.wait(), 10))
         gateway.context.draining = True
@@ -283,7 +198,7 @@ def test_a_server_that_drains_ends_the_socket_behind_what_runs() -> None:
 
     server = Slow()
     with Running(SERVER, server) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         client.send(HI)
         client.send({**HI, "input": "waits, and is not begun"})
         gateway.loop.run_until_complete(asyncio.wait_for(started.wait(), 10))
@@ -297,7 +212,7 @@ def test_a_server_that_drains_ends_the_socket_behind_what_runs() -> None:
 
 def test_an_old_socket_takes_no_further_request() -> None:
     with Running(SERVER | {"responses": {"websocket_seconds": 1e-9}}) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         client.send(HI)
         frame = client.read()
         assert frame is not None
@@ -346,7 +261,7 @@ def test_requests_that_wait_count_their_memory() -> None:
             return await super().handle_async_request(request)
 
     with Running(SERVER, Slow()) as gateway:
-        client, budget = Client(gateway), gateway.context.budget
+        client, budget = SocketClient(gateway), gateway.context.budget
         client.send(HI)
         gateway.loop.run_until_complete(asyncio.wait_for(started.wait(), 10))
         client.send({**HI, "input": "x" * 100_000})
@@ -358,7 +273,7 @@ def test_requests_that_wait_count_their_memory() -> None:
 
 def test_a_request_is_logged_and_counted_with_its_transport(capsys: pytest.CaptureFixture[str]) -> None:
     with Running(SERVER, ModelServer()) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         client.ask({**HI, "generate": False})
         frames = client.ask({**HI, "dance": 1})
         assert any("dance" in text for text in frames[-1]["response"]["parley"]["warnings"])
@@ -378,12 +293,12 @@ def test_a_request_is_logged_and_counted_with_its_transport(capsys: pytest.Captu
 
 def test_a_request_that_generates_nothing_is_stored_if_it_says_so() -> None:
     with Running(SERVER | {"cache": {"url": "memory:"}}, ModelServer()) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         made = client.ask({**HI, "store": True, "generate": False})[-1]["response"]
         assert gateway.get(f"/v1/responses/{made['id']}").json["id"] == made["id"]
         client.leave()
     with Running(SERVER | {"responses": {"store": False}}, ModelServer()) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         made = client.ask({**HI, "store": True, "generate": False})[-1]["response"]
         assert made["store"] is False
         client.leave()
@@ -392,22 +307,22 @@ def test_a_request_that_generates_nothing_is_stored_if_it_says_so() -> None:
 def test_codex_gets_the_etag_of_its_list_at_the_handshake() -> None:
     with Running(SERVER, ModelServer()) as gateway:
         listed = gateway.get("/v1/models?client_version=1")
-        client = Client(gateway, {"originator": "codex_cli_rs"})
+        client = SocketClient(gateway, {"originator": "codex_cli_rs"})
         assert client.headers["x-models-etag"] == listed.headers["etag"]
         client.leave()
 
 
 def test_a_socket_of_another_path_is_refused_and_a_prefix_is_removed() -> None:
     with Running(SERVER | {"server": {"base_path": "/parley"}}, ModelServer()) as gateway:
-        assert Client(gateway, path="/v1/chat").status == 403
-        client = Client(gateway, path="/parley/v1/responses")
+        assert SocketClient(gateway, path="/v1/chat").status == 403
+        client = SocketClient(gateway, path="/parley/v1/responses")
         assert client.ask(HI)[-1]["type"] == "response.completed"
         client.leave()
 
 
 def test_a_server_that_has_closed_the_socket_itself_ends_it() -> None:
     with Running(SERVER, ModelServer()) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         client.raises = RuntimeError("after close")
         client.send({"type": "response.dance"})
         client.wait()
@@ -417,7 +332,7 @@ def test_a_server_that_has_closed_the_socket_itself_ends_it() -> None:
 def test_a_revoked_key_closes_the_socket() -> None:
     keys = {"k": {"sha256": hashlib.sha256(b"pk").hexdigest()}}
     with Running(SERVER | {"keys": keys}, ModelServer()) as gateway:
-        client = Client(gateway, {"authorization": "Bearer pk"})
+        client = SocketClient(gateway, {"authorization": "Bearer pk"})
         live = gateway.context.live
         other = Settings.model_validate(SERVER | {"keys": {"l": {"sha256": "0" * 64}}})
         ring = make_key_ring(other, None, gateway.context.jwks)
@@ -431,9 +346,9 @@ def test_a_revoked_key_closes_the_socket() -> None:
 def test_keys_and_origins_are_checked_at_the_handshake() -> None:
     keys = {"k": {"sha256": hashlib.sha256(b"pk").hexdigest()}}
     with Running(SERVER | {"keys": keys}, ModelServer()) as gateway:
-        assert Client(gateway).status == 401
-        assert Client(gateway, {"authorization": "Bearer pk", "origin": "https://evil.example"}).status == 403
-        client = Client(gateway, {"authorization": "Bearer pk"})
+        assert SocketClient(gateway).status == 401
+        assert SocketClient(gateway, {"authorization": "Bearer pk", "origin": "https://evil.example"}).status == 403
+        client = SocketClient(gateway, {"authorization": "Bearer pk"})
         assert client.ask(HI)[-1]["type"] == "response.completed"
         client.leave()
 
@@ -449,7 +364,7 @@ def test_a_model_server_gets_the_bytes_that_it_gets_over_http() -> None:
     more = [{"type": "function_call_output", "call_id": "c1", "output": "done"}]
     server = ModelServer(answer)
     with Running(settings, server) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         made = client.ask(first)[-1]["response"]
         client.ask({**first, "input": more, "previous_response_id": made["id"]})
         client.leave()
@@ -495,7 +410,7 @@ def test_remembered_items_are_sent_to_a_server_of_the_same_api_as_they_came(pass
     )
     more = [{"role": "user", "content": "more"}]
     with Running(settings, server) as gateway:
-        client = Client(gateway)
+        client = SocketClient(gateway)
         first = {**HI, "input": GIVEN, "store": stored}
         made = client.ask(first)[-1]["response"]
         again = client.ask({**first, "input": more, "previous_response_id": made["id"]})[-1]["response"]

@@ -29,6 +29,9 @@ URL = "http://10.0.0.1/a"
         ({"image_url": "file:///etc/passwd"}, ["image_url"]),
         ({"image_url": "/etc/passwd"}, ["image_url"]),
         ({"file_data": URL, "input_audio": {"data": URL}}, ["file_data", "input_audio.data"]),
+        ({"file_data": "http:/10.0.0.1/a", "uri": "http:10.0.0.1", "href": "h\ttp:\n\\\\10.0.0.1"}, [
+            "file_data", "href", "uri"
+        ]),
     ],
 )  # fmt: skip
 def test_a_url_that_is_fetched_is_found_at_its_place(value: Any, paths: list[str]) -> None:
@@ -99,3 +102,18 @@ def test_an_address_is_known_by_the_name_of_its_field(fields: dict[str, Any], pa
 def test_an_address_in_an_unknown_block_counts_if_it_is_a_url() -> None:
     block = {"type": "x", "uri": URL, "endpoint": "chat", "urls": [URL, 5, "data:a://b"], "href": None}
     assert [path for path, _ in find_fetched_urls([block])] == ["[0].uri", "[0].urls[0]"]
+
+
+@each_case("kind", ["x_use", "x_tool_call"])
+def test_a_body_is_no_call_whatever_its_type(kind: str) -> None:
+    body = {"type": kind, "input": [{"role": "user", "content": [{"type": "input_image", "image_url": URL}]}]}
+    for known in (None, KnownConversation()):
+        assert find_body_urls(body, known) == (("input[0].content[0].image_url", URL),)
+
+
+@each_case(
+    "url", ["http:\\\\10.0.0.1\\x", "http:/10.0.0.1", "HTTP:10.0.0.1", " ht\ntps:10.0.0.1", "//10.0.0.1", "wss:a.b"]
+)
+def test_an_address_is_one_in_each_form_that_a_library_reads(url: str) -> None:
+    assert find_addresses({"webhook_url": url}) == [("webhook_url", url)]
+    assert find_addresses({"link": "a text: no address"}) == []

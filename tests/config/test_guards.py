@@ -26,6 +26,10 @@ INVALID: list[tuple[Json, str]] = [
     ({**URL, "forward_headers": ["Authorization"]}, "credential"),
     ({"url": "http://guard.example.com", "sees": "original"}, "TLS"),
     ({"url": "no url"}, "url"),
+    ({**URL, "api": "agentgateway", "images": True}, "images"),
+    ({**URL, "api": "moderation", "images": True}, "images"),
+    ({**URL, "api": "presidio", "tools": True}, "tools"),
+    ({"detectors": ["email"], "tools": True}, "tools"),
 ]
 
 
@@ -90,3 +94,9 @@ def test_what_does_not_enforce_warns() -> None:
 def test_a_pattern_cannot_have_the_name_of_a_detector() -> None:
     found = find_conflicts(settings({}, masking={"patterns": {"email": "x"}}))
     assert any(mistake.startswith("masking.patterns.email") for mistake in found)
+
+
+@each_case("row", [{"mode": "observe"}, {"action": "observe"}])
+def test_presidio_that_observes_is_not_waited_for(row: Json) -> None:
+    rule = settings({"g": {**URL, "api": "presidio", **row}}).guards["g"].make_rule("g")
+    assert (rule.observes, rule.enforces, rule.masks) == (True, False, False)

@@ -3,10 +3,9 @@
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from tests.faults.known_replies import APIS, DONE, REPLIES, ApiName, Frame, Json, KnownReply, chunk, event, write_frames
-from tests.faults.known_replies import cut as cut_text
+from tests.faults.known_replies import APIS, DONE, ApiName, Frame, Json, chunk, event
 
 Frames: TypeAlias = list[Frame]
 Change: TypeAlias = Callable[[Frames], Frames | None]
@@ -29,14 +28,14 @@ def _get(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _deltas(frames: Frames) -> Iterator[Json]:
+def deltas(frames: Frames) -> Iterator[Json]:
     for frame in frames:
         for choice in _get(frame.data, "choices") or ():
             yield choice["delta"]
 
 
 def _fragments(frames: Frames) -> Iterator[Json]:
-    for delta in _deltas(frames):
+    for delta in deltas(frames):
         yield from delta.get("tool_calls", ())
 
 
@@ -491,7 +490,7 @@ def no_reason_but_done(frames: Frames) -> Frames:
 def delta_field(name: str, change: Callable[[Any], Any]) -> Change:
     def apply(frames: Frames) -> Frames | None:
         found = False
-        for delta in _deltas(frames):
+        for delta in deltas(frames):
             if delta.get(name):
                 delta[name], found = change(delta[name]), True
         return frames if found else None
@@ -502,7 +501,7 @@ def delta_field(name: str, change: Callable[[Any], Any]) -> Change:
 def renamed_delta(name: str, other: str) -> Change:
     def apply(frames: Frames) -> Frames | None:
         found = False
-        for delta in _deltas(frames):
+        for delta in deltas(frames):
             if name in delta:
                 delta[other], found = delta.pop(name), True
         return frames if found else None
@@ -615,81 +614,6 @@ def item_field(kind: str, name: str, change: Callable[[Any], Any]) -> Change:
     return apply
 
 
-# Reasoning.
-
-
-def with_reasoning(change: Change) -> Change:
-    """For replies with reasoning."""
-    return lambda frames: change(frames) if "Both" in json.dumps([frame.data for frame in frames]) else None
-
-
-def reasoning_twice(other: str) -> Change:
-    def apply(frames: Frames) -> Frames:
-        for delta in _deltas(frames):
-            if "reasoning_content" in delta:
-                delta[other] = delta["reasoning_content"]
-        return frames
-
-    return with_reasoning(apply)
-
-
-def as_tags(opening: str, closing: str, *, field: bool) -> Change:
-    """Reasoning in tags at the start of the text; `field`: in its field, too."""
-
-    def apply(frames: Frames) -> Frames | None:
-        reasoning = [frame for frame in frames if any("reasoning_content" in d for d in _deltas([frame]))]
-        text = "".join(delta["reasoning_content"] for delta in _deltas(reasoning))
-        rest = [frame for frame in frames if frame not in reasoning]
-        tagged = [chunk({"content": opening}), chunk({"content": text}), chunk({"content": closing})]
-        return [rest[0], *(reasoning if field else []), *tagged, *rest[1:]]
-
-    return with_reasoning(apply)
-
-
-def behind(field: Literal["reasoning", "text"], token: str) -> Change:
-    """This stands at the end of the reasoning or of the text, wherever that is told."""
-    texts = [getattr(reply, field) for reply in REPLIES.values() if getattr(reply, field)]
-    ends = {end for text in texts for end in (text, cut_text(text)[-1])}
-
-    def add(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: add(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return list(map(add, value))
-        return value + token if isinstance(value, str) and value in ends else value
-
-    return with_reasoning(lambda frames: [Frame(frame.name, add(frame.data)) for frame in frames])
-
-
-def call_in_reasoning(api: ApiName) -> Change:
-    """The reply has nothing but reasoning, which has the call as text."""
-    name, arguments = REPLIES["one call"].calls[0]
-    text = f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
-
-    def apply(frames: Frames) -> Frames | None:
-        has_text = "Both" in json.dumps([frame.data for frame in frames])
-        return None if has_text else write_frames(api, KnownReply(reasoning=text))
-
-    return calls_only(apply)
-
-
-def repeat_signed(frames: Frames) -> Frames:
-    """Reasoning comes as blocks, too, the last of which has the signature and all of the text (LiteLLM)."""
-    out: Frames = []
-    text = ""
-    for frame in frames:
-        for delta in _deltas([frame]):
-            if "reasoning_content" in delta:
-                text += delta["reasoning_content"]
-                delta["thinking_blocks"] = [{"type": "thinking", "thinking": delta["reasoning_content"]}]
-            elif text:
-                block = {"type": "thinking", "thinking": text, "signature": "s"}
-                out.append(chunk({"reasoning_content": "", "thinking_blocks": [block]}))
-                text = ""
-        out.append(frame)
-    return out
-
-
 def fragments_of_their_own(frames: Frames) -> Frames:
     """Each fragment of a call has another index and id, and an empty name (Oracle)."""
     for number, fragment in enumerate(_fragments(frames)):
@@ -698,31 +622,45 @@ def fragments_of_their_own(frames: Frames) -> Frames:
     return frames
 
 
-def reasoning_behind(frames: Frames) -> Frames | None:
-    """The reasoning comes after the text."""
-    kinds = [next(iter(delta), "") for frame in frames for delta in _deltas([frame])]
-    reasoning = [frame for frame, kind in zip(frames, kinds, strict=False) if kind == "reasoning_content"]
-    last = max(at for at, kind in enumerate(kinds) if kind == "content")
-    head, rest = frames[: last + 1], frames[last + 1 :]
-    return [*(frame for frame in head if frame not in reasoning), *reasoning, *rest]
-
-
-def message_at_end(frames: Frames) -> Frames:
-    """The last chunk has the whole message beside its finish reason (Perplexity)."""
-    choice = frames[find_end("chat_completions", frames)].data["choices"][0]
-    message: Json = {"role": "assistant"}
-    for delta in _deltas(frames):
-        for name in ("content", "reasoning_content"):
-            if name in delta:
-                message[name] = message.get(name, "") + delta[name]
-    choice["message"] = message
+def fragments_without_place(frames: Frames) -> Frames:
+    """The fragments behind the first one of a call have another index, and neither an id nor a name (SGLang)."""
+    for number, fragment in enumerate(_fragments(frames)):
+        if "id" not in fragment:
+            fragment.update(index=number + 90, id=None)
+            fragment["function"]["name"] = None
     return frames
+
+
+def flat_response(value: Json) -> None:
+    """The response is the event itself."""
+    value.update(value.pop("response", {}))
+
+
+def usage_at_stop(frames: Frames) -> Frames:
+    """Only the last event has the usage, as Bedrock's metrics."""
+    counts: Json = {}
+    for holder, name in _usages("messages", frames):
+        counts |= holder.pop(name)
+    metrics = {"inputTokenCount": counts["input_tokens"], "outputTokenCount": counts["output_tokens"]}
+    frames[_of_type(frames, "message_stop")[0]].data["amazon-bedrock-invocationMetrics"] = metrics
+    return frames
+
+
+def one_text_block(frames: Frames) -> Frames | None:
+    """Reasoning and text come in one block, which is opened as text."""
+    kinds = [_get(frame.data, "type") for frame in frames]
+    at = kinds.index("content_block_start")
+    if frames[at].data["content_block"]["type"] != "thinking":
+        return None
+    frames[at].data["content_block"] = {"type": "text", "text": ""}
+    stop = kinds.index("content_block_stop")
+    return [*frames[:stop], *frames[stop + 2 :]]
 
 
 def cumulative(name: str) -> Change:
     def apply(frames: Frames) -> Frames | None:
         text = ""
-        for delta in _deltas(frames):
+        for delta in deltas(frames):
             if delta.get(name):
                 text += delta[name]
                 delta[name] = text
@@ -752,7 +690,7 @@ def one_call_only(frames: Frames) -> Frames | None:
     fragments = list(_fragments(frames))
     if not fragments or any(fragment["index"] for fragment in fragments):
         return None
-    for delta in _deltas(frames):
+    for delta in deltas(frames):
         if "tool_calls" in delta:
             delta["function_call"] = delta.pop("tool_calls")[0]["function"]
     return frames

@@ -11,6 +11,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tests.faults.known_replies import ApiName, KnownReply, write_frames
+from tests.faults.reasoning_changes import (
+    as_tags,
+    behind,
+    call_in_reasoning,
+    message_at_end,
+    reasoning_behind,
+    reasoning_twice,
+    repeat_signed,
+    thinking_again,
+    with_reasoning,
+)
 from tests.faults.replies import Outcome
 from tests.faults.reply_changes import (
     ERROR_FORMS,
@@ -21,9 +32,6 @@ from tests.faults.reply_changes import (
     Frames,
     arguments,
     arguments_named,
-    as_tags,
-    behind,
-    call_in_reasoning,
     calls_only,
     change_objects,
     changing_ids,
@@ -38,7 +46,9 @@ from tests.faults.reply_changes import (
     error_as_content,
     find_end,
     flat_function,
+    flat_response,
     fragments_of_their_own,
+    fragments_without_place,
     gemini_reason_in_each,
     hurry,
     ids,
@@ -48,21 +58,18 @@ from tests.faults.reply_changes import (
     late_usage,
     listed_function,
     map_values,
-    message_at_end,
     message_delta_field,
     middle,
     no_reason_but_done,
     one_call_only,
+    one_text_block,
     part_field,
     put,
     reason_in_each,
-    reasoning_behind,
-    reasoning_twice,
     reasons,
     rename,
     renamed,
     renamed_delta,
-    repeat_signed,
     same_id_in_each,
     scale,
     swap,
@@ -71,10 +78,10 @@ from tests.faults.reply_changes import (
     twice,
     two_reasons,
     usage_after_error,
+    usage_at_stop,
     usage_in_each,
     usage_twice,
     whole_input,
-    with_reasoning,
     with_usage,
     without,
     without_chat,
@@ -138,6 +145,9 @@ REPLY_FAULTS: tuple[ReplyFault, ...] = (
     ReplyFault("usage", "minus one", each(with_usage(map_values(lambda value: 2**64 - 1))), EXACT, loses_usage=True),
     ReplyFault("usage", "in a list", each(with_usage(lambda usage: [usage])), EXACT, loses_usage=True),
     ReplyFault("usage", "other names", each(with_usage(lambda usage: rename(usage, OTHER_NAMES))), EXACT),
+    ReplyFault(
+        "usage", "in the metrics of the last event", {"messages": usage_at_stop}, source="BerriAI/litellm#24850"
+    ),
     ReplyFault("usage", "behind an error", each(usage_after_error), FAILED),
     # ids
     ReplyFault("ids", "missing", ids(lambda id_: MISSING)),
@@ -171,6 +181,12 @@ REPLY_FAULTS: tuple[ReplyFault, ...] = (
         "another in each fragment, whose name is empty",
         {"chat_completions": calls_only(fragments_of_their_own)},
         source="oracle/langchain-oracle#163",
+    ),
+    ReplyFault(
+        "indexes",
+        "another behind the first fragment, without id and name",
+        {"chat_completions": calls_only(fragments_without_place)},
+        source="sgl-project/sglang#23071",
     ),
     # errors
     *(
@@ -269,6 +285,18 @@ REPLY_FAULTS: tuple[ReplyFault, ...] = (
         "without any place",
         {"responses": without_field("item_id", "output_index", "content_index")},
         source="ggml-org/llama.cpp#20607",
+    ),
+    ReplyFault(
+        "order",
+        "the response as the event itself",
+        {"responses": change_objects(flat_response)},
+        source="7836246/cursor2api#116",
+    ),
+    ReplyFault(
+        "order",
+        "reasoning and text in one block of text",
+        {"messages": one_text_block},
+        source="BerriAI/litellm#32357",
     ),
     ReplyFault("order", "the stream again", {"chat_completions": chat_twice}),
     # endings
@@ -527,6 +555,26 @@ REPLY_FAULTS: tuple[ReplyFault, ...] = (
             ("an end of the turn", "<|im_end|>\n", "derived"),
             ("the opening of a call", "<|function_call|>", "vllm-project/vllm#51701"),
         )
+    ),
+    ReplyFault(
+        "reasoning",
+        "in two blocks, the second behind the text",
+        {"chat_completions": thinking_again("\n<think>\n", "\n</think>\n", field=False)},
+        EXACT,
+        source="kekzl/imp#793",
+    ),
+    ReplyFault(
+        "reasoning",
+        "in two blocks, the second open before calls",
+        {"chat_completions": calls_only(thinking_again("\n<think>", "", field=False))},
+        EXACT,
+    ),
+    ReplyFault(
+        "reasoning",
+        "in its field, the rest in tags behind the text",
+        {"chat_completions": thinking_again("\n<think>\n", "\n</think>\n\n", field=True)},
+        EXACT,
+        source="kekzl/imp#793",
     ),
     ReplyFault("reasoning", "with the call as text", each(call_in_reasoning), source="waybarrios/vllm-mlx#98"),
     ReplyFault(

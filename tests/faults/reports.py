@@ -169,6 +169,19 @@ TEXT_REPORTS = (
         [],
         "I read.",
     ),
+    Report(
+        "tashfeenahmed/freellmapi#291",
+        '<function=Read={"path": "/a"}</function>',
+        [("Read", {"path": "/a"})],
+        [],
+    ),
+    Report(
+        "areal-project/AReaL#1458",
+        "<tool_call>\n<function=Bash>\n<parameter=command>\necho '<parameter=x>1</parameter>' > a\n</parameter>\n"
+        "</function>\n</tool_call>",
+        [("Bash", {"command": "echo '<parameter=x>1</parameter>' > a"})],
+        [],
+    ),
 )
 
 

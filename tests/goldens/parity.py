@@ -23,7 +23,8 @@ UNIT_COLUMNS = ("File", "What it is about", "Equal", "Different, and why")
 UNITS = """## Single functions
 
 Functions of the package on single inputs (`tests/goldens/qwen_agent/unit_*.json`). Entries are compared by their
-meaning: the parsed texts and calls, the remaining messages, the counted tokens.
+meaning: the parsed texts and calls, the remaining messages, the counted tokens. Before each reason
+stands the number of its entries, which the tests name.
 """
 EQUAL = {"match": "as the golden", "final": "in the end as the golden"}
 NOTES = """Group 04 is a model for text only, group 05 one that also accepts images; both get only the names of files
@@ -71,11 +72,7 @@ def _units() -> list[str]:
 
 
 def _differences(unit: Unit) -> str:
-    return "<br>".join(f"{_names(names)}: {reason}" for reason, names in unit.differences.items())
-
-
-def _names(names: list[str]) -> str:
-    return ", ".join(f"`{name!r}`" if "\n" in name else f"`{name}`" for name in names)
+    return "<br>".join(f"{len(names)}: {reason}" for reason, names in unit.differences.items())
 
 
 def _row(name: str, case: Json) -> tuple[str, ...]:

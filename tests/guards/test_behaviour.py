@@ -152,6 +152,70 @@ def test_nothing_is_remembered_if_the_operator_wants_the_whole_conversation() ->
     assert len(asked(run)) == 2
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_guard_of_the_whole_conversation_that_fails_is_no_defect(stream: bool) -> None:
+    refused = play({"house": {"context": "all"}}, [{**user("Hi"), "stream": stream}], [], default={"verdict": "maybe"})
+    assert refused.clients[0].answer.status == 503
+    assert refused.clients[0].answer.json["error"]["code"] == "overloaded"
+    passing = {"context": "all", "on_failure": "pass", "phases": ["request"]}
+    passed = play({"house": passing}, [{**user("Hi"), "stream": stream}], default={"verdict": "maybe"})
+    assert passed.clients[0].answer.status == 200
+    assert passed.clients[0].answer.headers["x-parley-guards"] == "house=failed"
+    assert 'verdict="pass"' not in passed.metrics, "what was not checked has not passed"
+
+
+def test_a_guard_of_the_whole_conversation_may_not_break_arguments() -> None:
+    replaced = {"verdict": "replace", "parts": {"messages[1].content[0]": "no JSON"}}
+    run = play({"house": {"context": "all", "phases": ["request"]}}, [history("ok")], [], default=replaced)
+    assert (run.clients[0].answer.status, run.played.sent) == (503, [])
+
+
+def test_a_guard_that_observes_sees_what_it_would_see() -> None:
+    body = {"messages": [*user("Hi")["messages"], {"role": "assistant", "content": "Hm."}, *user("Go on")["messages"]]}
+    for context, count in (("new", 0), ("all", 3)):
+        run = play({"house": {"context": context, "mode": "observe", "phases": ["request"]}}, [body, body])
+        assert [len(one["parts"]) for one in asked(run)] == [3, count][: 1 + bool(count)]
+
+
+def test_what_was_said_counts_if_the_guard_fails_for_other_parts() -> None:
+    rows = {"house": {"api": "litellm", "on_failure": "pass", "phases": ["request"], "timeout_seconds": 1}}
+    answers = [
+        {"if": "zebra", "body": {"action": "BLOCKED", "blocked_reason": "zebra"}},
+        {"if": "List files", "body": {"action": "maybe"}},
+    ]
+    run = play(rows, [history("a zebra")], answers=answers, default={"action": "NONE"})
+    assert sent_texts(run) == ["List files", "[withheld by policy house: zebra]"]
+    assert run.clients[0].answer.headers["x-parley-guards"] == "house=failed"
+    body = history("List files")
+    body["messages"].append({"role": "user", "content": "A zebra"})
+    for passes in ("pass", "refuse"):
+        refused = play(
+            {"house": {**rows["house"], "on_failure": passes}}, [body], [], answers, default={"action": "NONE"}
+        )
+        assert refused.clients[0].answer.status == 400, "it was refused, whatever else was not checked"
+
+
+def test_a_service_can_see_tools_and_images() -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+    body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Look"}, image]}], "tools": [LS]}
+    for api, passed in (("litellm", {"action": "NONE"}), ("parley", {"verdict": "pass"})):
+        row = {"api": api, "tools": True, "images": True, "phases": ["request"]}
+        run = play({"house": row}, [body, body], default=passed)
+        assert len(asked(run)) == 1, "the same definitions are asked about once"
+        if api == "litellm":
+            assert asked(run)[0]["tools"] == [LS]
+            assert asked(run)[0]["images"] == ["https://example.com/a.png"]
+            assert asked(run)[0]["texts"] == ["Look"]
+        else:
+            kinds = [(part["id"], part["kind"]) for part in asked(run)[0]["parts"]]
+            assert kinds == [
+                *(("tools[0]", "tool"), ("messages[0].content[0]", "text"), ("messages[0].content[1]", "image"))
+            ]
+    refused = {"if": '"ls"', "body": {**REJECT, "parts": ["tools[0]"]}}
+    run = play({"house": {"tools": True}}, [{**user("Hi"), "tools": [LS]}], [], [refused])
+    assert (run.clients[0].answer.status, run.played.sent) == (400, [])
+
+
 def test_a_refused_result_can_refuse_the_request() -> None:
     run = play({"house": {"on_result": "refuse"}}, [history("a zebra")], [], [{"if": "zebra", "body": REJECT}])
     assert run.clients[0].answer.status == 400
@@ -363,6 +427,7 @@ def test_the_text_of_a_file_is_masked_and_judged() -> None:
     assert "Mail [EMAIL_YGDF6NR7]" in whole
     assert "zebra" not in whole.replace("refused this: zebra", "")
     assert "ann@example.com" not in whole
+    assert {part["kind"] for one in asked(run) for part in one["parts"] if "Mail" in part["text"]} == {"file"}
 
 
 def test_what_an_answer_quotes_of_a_file_is_masked_when_it_comes_back() -> None:
@@ -418,3 +483,74 @@ def test_a_service_gets_the_trace_of_its_request() -> None:
     }
     run = run_case({"given": given})
     assert run.played.asked["house"][0]["headers"]["traceparent"].startswith(parent[:35])
+
+
+SPAN: Json = {"start": 0, "end": 3, "entity_type": "PERSON", "score": 0.9}
+
+
+def test_presidio_gets_no_headers_of_other_guards_and_the_trace() -> None:
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    rows = {
+        "names": {"url": "<webhook:presidio>", "api": "presidio"},
+        "house": {"url": "<webhook:house>", "phases": ["request"], "forward_headers": ["x-team"]},
+    }
+    given = {
+        "config": {"guards": rows},
+        "webhooks": {
+            "house": {"answers": [], "default": {"verdict": "pass"}},
+            "presidio": {"answers": [], "default": []},
+        },
+        "requests": [
+            {"path": CHAT, "headers": {"traceparent": parent, "x-team": "red"}, "body": {"model": "m", **user("Hi")}}
+        ],
+        "upstream": [FINE],
+    }
+    run = run_case({"given": given})
+    presidio, house = run.played.asked["presidio"][0]["headers"], run.played.asked["house"][0]["headers"]
+    assert ("x-team" in presidio, house["x-team"]) == (False, "red")
+    assert presidio["traceparent"].startswith(parent[:35])
+
+
+def test_what_presidio_found_is_masked_if_it_fails_for_other_texts() -> None:
+    rows = {"names": {"api": "presidio", "on_failure": "pass"}}
+    answers: list[Json] = [{"if": "Ann", "body": [SPAN]}, {"if": "Bob", "body": {"error": "x"}}]
+    run = play(rows, [user("Ann is here", "Bob is not")], answers=answers, default={})
+    assert sent_texts(run)[1:] == ["Bob is not"]
+    assert sent_texts(run)[0].startswith("[PERSON_")
+    assert run.clients[0].answer.headers["x-parley-guards"] == "names=failed"
+    assert 'verdict="failed"} 1.0' in run.metrics
+    assert 'verdict="pass"' not in run.metrics
+    assert 'verdict="replace"' not in run.metrics
+
+
+@pytest.mark.parametrize("action", ["mask", "redact", "reject"])
+def test_a_count_of_tokens_sends_nothing_in_which_presidio_could_find_values(action: str) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "Ann is here"}]}
+    given = {
+        "config": {
+            "guards": {"names": {"url": "<webhook:house>", "api": "presidio", "action": action}},
+            **MESSAGES_SERVER,
+        },
+        "webhooks": {"house": {"answers": [], "default": [SPAN]}},
+        "requests": [
+            {"path": "/v1/messages/count_tokens", "body": body},
+            {"path": "/v1/messages", "body": {**body, "max_tokens": 9}},
+        ],
+        "upstream": [BLOCKS],
+    }
+    run = run_case({"given": given})
+    assert run.clients[0].answer.status == 200
+    assert "Ann" not in json.dumps(run.played.sent)
+    assert run.clients[1].answer.status == (400 if action == "reject" else 200)
+
+
+def test_values_behind_escapes_of_arguments_are_found_in_replies() -> None:
+    arguments = '{"to": "ann\\u0040example.com"}'
+    delta = {"tool_calls": [{**CALL, "index": 0, "function": {"name": "ls", "arguments": arguments}}]}
+    for action, status in (("reject", "content_filter"), ("redact", "tool_calls")):
+        rows = {"pii": {"detectors": ["email"], "action": action}}
+        run = play(rows, [{**user("Hi"), "tools": [LS]}], [{"chunks": [delta], "finish": "tool_calls"}])
+        reply = run.clients[0].reply
+        assert reply is not None
+        assert reply.end == status
+        assert "example.com" not in run.clients[0].answer.body.decode()

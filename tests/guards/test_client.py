@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from app.guards.client import GuardClient
+from app.guards.client import MAX_PAUSE_SECONDS, GuardClient
 from app.guards.rules import GuardRule
-from app.guards.verdicts import GuardError, Pass, Question, TextPart
+from app.guards.verdicts import GuardError, Pass, Question, Replace, TextPart
 from app.upstream.http.transport import PushTransport
 from msgspec.structs import replace
 
@@ -100,3 +100,48 @@ async def test_a_check_that_is_too_large_is_not_sent() -> None:
         with pytest.raises(GuardError, match="max_bytes"):
             await client.ask(ASKED)
     assert server.requests == []
+
+
+async def test_a_guard_that_is_dead_for_days_stays_a_failure_that_is_asked_again() -> None:
+    client = GuardClient(replace(RULE, url="http://127.0.0.1:1"), PushTransport())
+    client._failures = 5000  # one failure in 30 seconds, for two days
+    with pytest.raises(GuardError, match="connection"):
+        await client.ask(ASKED)
+    now = asyncio.get_running_loop().time()
+    assert now + MAX_PAUSE_SECONDS - 1 < client._paused_until <= now + MAX_PAUSE_SECONDS
+
+
+async def test_many_checks_that_fail_at_once_make_one_short_pause() -> None:
+    async with serving(answer({}), rule=replace(RULE, max_concurrent=10)) as (server, client):
+        failed = await asyncio.gather(*(client.ask(ASKED) for _ in range(40)), return_exceptions=True)
+        assert all(isinstance(one, GuardError) for one in failed)
+        assert len(server.requests) < 20, "those that wait for a place do not ask a guard that has failed meanwhile"
+        server.replies = [answer({"action": "NONE"})]
+        await asyncio.sleep(0.55)
+        assert await client.ask(ASKED) == Pass()
+
+
+async def test_replaced_arguments_that_are_no_object_are_a_failure() -> None:
+    part = TextPart("messages[0].content[0]", "assistant", "arguments", "{}", name="ls")
+    tool = replace(part, id="tools[0]", kind="tool")
+    rule = replace(RULE, api="parley")
+    for asked, text, fails in ((part, "[]", True), (part, "{", True), (part, '{"a": 1}', False), (tool, "{}", True)):
+        body = {"verdict": "replace", "parts": {asked.id: text}}
+        async with serving(answer(body), rule=rule) as (_, client):
+            question = replace(ASKED, parts=(asked,))
+            if fails:
+                with pytest.raises(GuardError):
+                    await client.ask(question)
+            else:
+                assert await client.ask(question) == Replace({asked.id: text})
+
+
+async def test_presidio_says_of_each_text_what_it_found_or_why_it_did_not_look() -> None:
+    spans = answer([{"start": 0, "end": 3, "entity_type": "PERSON", "score": 0.9}])
+    rule = replace(RULE, api="presidio")
+    async with serving(spans, answer({"error": "x"}, 400), spans, rule=rule) as (server, client):
+        found = await client.find_spans(["Ann", "Bob", "Eve"], ASKED, b"00-1-2-01")
+        requests = [await server.request() for _ in range(3)]
+    assert sorted(isinstance(one, GuardError) for one in found) == [False, False, True]
+    assert [(0, 3, "PERSON")] in found
+    assert {request.headers["traceparent"] for request in requests} == {"00-1-2-01"}

@@ -1,11 +1,15 @@
 """What each form of service is sent, and that only what is exactly a verdict counts as one."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from app.guards.client import check_replacements
 from app.guards.presidio import make_kind, read_spans, write_analysis
 from app.guards.services import SERVICES
 from app.guards.verdicts import GuardError, Pass, Question, Reject, Replace, TextPart, Verdict, cut_reason
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.each_case import each_case
 
@@ -58,6 +62,7 @@ def test_the_own_form_names_places_and_groups() -> None:
     assert "group" not in SERVICES["parley"].write(REPLY, "house", {})["parts"][0]
 
 
+SENT_CALL: Json = {"id": "call_2", "type": "function", "function": {"name": "ls", "arguments": '{"a":1}'}}
 VERDICTS: list[tuple[str, Json, Verdict]] = [
     ("litellm", {"action": "NONE"}, Pass()),
     ("litellm", {"action": "NONE", "stream_holdback_chars": [6]}, Pass(6)),
@@ -74,6 +79,18 @@ VERDICTS: list[tuple[str, Json, Verdict]] = [
             "tool_calls": [{"function": {"name": "ls", "arguments": "{}"}}],
         },
         Replace({CALL.id: "{}"}),
+    ),
+    (
+        "litellm",
+        {
+            "action": "GUARDRAIL_INTERVENED",
+            "texts": ["A ***."],
+            "structured_messages": [
+                {"role": "user", "content": "A zebra.", "name": None, "tool_calls": None},
+                {"role": "assistant", "content": None, "tool_calls": [SENT_CALL], "refusal": None},
+            ],
+        },
+        Replace({TEXT.id: "A ***."}),
     ),
     ("agentgateway", {"action": {}}, Pass()),
     ("agentgateway", {"action": {"reason": "fine"}}, Pass()),
@@ -112,6 +129,15 @@ def test_a_verdict_is_read(api: str, answer: Json, verdict: Verdict) -> None:
     assert read(api, answer) == verdict
 
 
+def test_litellm_need_not_send_texts_back_if_it_got_none() -> None:
+    calls = [{"function": {"name": "ls", "arguments": "{}"}}]
+    question = Question("reply", (CALL,), "m")
+    some: list[Json] = [{}, {"texts": None}, {"texts": []}]
+    for more in some:
+        answer = {"action": "GUARDRAIL_INTERVENED", "tool_calls": calls, **more}
+        assert read("litellm", answer, question) == Replace({CALL.id: "{}"})
+
+
 NO_ANSWERS: list[Any] = [None, [], "pass", {}, {"error": "x"}]
 NO_ACTIONS: list[Any] = [None, "none", "ALLOW", True, []]
 FAILURES: list[tuple[str, Any]] = [
@@ -140,6 +166,9 @@ FAILURES: list[tuple[str, Any]] = [
     ("parley", {"verdict": "reject", "parts": ["other"]}),
     ("moderation", {"results": [{"flagged": False}]}),
     ("moderation", {"results": [{"flagged": "no"}, {"flagged": False}]}),
+    ("moderation", {"results": [{"flagged": False, "category_scores": [0.9]}, {"flagged": False}]}),
+    ("moderation", {"results": [{"flagged": False, "category_scores": {"hate": "0.9"}}, {"flagged": False}]}),
+    ("moderation", {"results": [{"flagged": False, "category_scores": {"hate": True}}, {"flagged": False}]}),
 ]
 
 
@@ -179,3 +208,56 @@ def test_a_span_outside_of_the_text_is_a_failure(answer: Any) -> None:
 def test_a_reason_is_one_line_of_at_most_500_characters() -> None:
     assert cut_reason("a\n b") == "a b"
     assert len(cut_reason("x" * 900)) == 500
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+PASSING_WORDS = {
+    "litellm": ("action", ("NONE", "GUARDRAIL_INTERVENED")),
+    "parley": ("verdict", ("pass", "replace")),
+}
+
+
+def list_places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield place
+    if isinstance(value, dict | list):
+        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from list_places(item, (*place, name))
+
+
+def put(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    if not place:
+        return new
+    first, *rest = place
+    if isinstance(value, dict):
+        return {**value, first: put(value[first], tuple(rest), new)}
+    return [put(item, tuple(rest), new) if number == first else item for number, item in enumerate(value)]
+
+
+@pytest.mark.parametrize("number", range(len(VERDICTS)))
+@given(st.data())
+def test_an_answer_with_anything_in_one_place_is_a_verdict_or_a_failure(number: int, data: st.DataObject) -> None:
+    api, answer, _ = VERDICTS[number]
+    place = data.draw(st.sampled_from([*list_places(answer)]))
+    changed = put(answer, place, data.draw(ANY_JSON))
+    try:
+        verdict = check_replacements(read(api, changed), ASKED)
+    except (GuardError, OverflowError):  # the client takes any exception as a failure
+        return
+    ids = {part.id for part in ASKED.parts}
+    if isinstance(verdict, Reject):
+        assert isinstance(verdict.reason, str)
+        assert isinstance(verdict.category, str | None)
+        assert verdict.ids is None or (verdict.ids and ids.issuperset(verdict.ids))
+    elif isinstance(verdict, Replace):
+        assert ids.issuperset(verdict.texts)
+        assert all(isinstance(text, str) for text in verdict.texts.values())
+        assert isinstance(verdict.holdback, int) and verdict.holdback >= 0
+    elif api in PASSING_WORDS:
+        name, words = PASSING_WORDS[api]
+        assert changed[name] in words

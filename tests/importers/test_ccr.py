@@ -40,6 +40,7 @@ def test_a_provider_is_an_upstream_with_models_that_clients_name_as_before() -> 
             "https://generativelanguage.googleapis.com/v1beta/models/",
             {"base_url": "https://generativelanguage.googleapis.com/v1beta/openai", "kind": "gemini"},
         ),
+        ("http://h/v1beta/models/", {"base_url": "http://h/v1beta", "api": "gemini", "kind": "gemini"}),
         ("http://h:1234", {"base_url": "http://h:1234", "kind": "lmstudio"}),
         ("${HOST}/v1/chat/completions", {"base_url": "${HOST}/v1"}),
     ],
@@ -117,7 +118,7 @@ def test_what_cannot_be_taken_is_noted() -> None:
     assert tree["models"]["ccr-router"]["use"] == "ccr" and tree["default_model"] == "ccr-router"
     assert notes == [
         "Providers[1]: has no name, or no api_base_url",
-        "Providers[2].api_base_url: Vertex has an API of its own, which Parley does not speak",
+        "Providers[2].api_base_url: servers of Vertex AI are not taken: docs/start/servers.md has their lines",
         "Router.think: there is no model 'p,z'",
         "Router.odd: has no counterpart that is known",
         "transformers: a transformer in JavaScript cannot be taken",

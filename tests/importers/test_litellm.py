@@ -60,6 +60,49 @@ def one(params: str, info: str = "{}", rest: str = "") -> tuple[dict[str, Any], 
         ),
         ("model: openai/responses/gpt-5", {**OPENAI, "api": "responses"}, "gpt-5"),
         ("model: q, custom_llm_provider: openai", OPENAI, "q"),
+        (
+            "model: gemini/g, api_key: k, api_base: 'https://aiplatform.googleapis.com/v1/publishers/google'",
+            {
+                "base_url": "https://aiplatform.googleapis.com/v1/publishers/google",
+                "api": "gemini",
+                "kind": "vertex",
+                "api_key": "k",
+            },
+            "g",
+        ),
+        (
+            "model: gemini/g, api_base: 'http://h/v1beta/models/'",
+            {"base_url": "http://h/v1beta", "api": "gemini", "kind": "gemini"},
+            "g",
+        ),
+        (
+            "model: gemini/g, api_base: 'http://h/v1beta/openai'",
+            {"base_url": "http://h/v1beta/openai", "kind": "gemini"},
+            "g",
+        ),
+        (
+            "model: vertex_ai/gemini-3-pro, vertex_project: os.environ/P, vertex_location: global",
+            {
+                "base_url": "https://aiplatform.googleapis.com/v1/projects/${P}/locations/global/publishers/google",
+                "api": "gemini",
+                "kind": "vertex",
+                "api_key": "${VERTEX_TOKEN}",
+                "auth": "bearer",
+            },
+            "gemini-3-pro",
+        ),
+        (
+            "model: gemini-3-pro",
+            {
+                "base_url": "https://us-central1-aiplatform.googleapis.com/v1/projects/${VERTEXAI_PROJECT}"
+                "/locations/us-central1/publishers/google",
+                "api": "gemini",
+                "kind": "vertex",
+                "api_key": "${VERTEX_TOKEN}",
+                "auth": "bearer",
+            },
+            "gemini-3-pro",
+        ),
         ("model: openai/q, custom_llm_provider: openai", OPENAI, "q"),
         (
             "model: openai/q, organization: o, extra_headers: {x-team: os.environ/T}",
@@ -83,7 +126,13 @@ def test_a_deployment_is_a_model_at_an_upstream(params: str, upstream: dict[str,
     ("params", "info", "note"),
     [
         ("model: bedrock/x", "{}", "model_list[0].litellm_params.model: the provider 'bedrock' has an API of its own"),
-        ("model: gemini-2.5-pro", "{}", "model_list[0].litellm_params.model: the provider 'vertex_ai' has an API"),
+        ("model: vertex_ai/claude-sonnet-5", "{}", "model_list[0].litellm_params.model: of Vertex AI, only models of"),
+        ("model: gemini-embedding-001", "{}", "model_list[0].litellm_params.model: Google's own API has no path for"),
+        (
+            "model: os.environ/MODEL, api_base: 'http://h'",
+            "{}",
+            "model_list[0].litellm_params.model: 'os.environ/MODEL'",
+        ),
         ("model: nobody/x", "{}", "model_list[0].litellm_params.model: the provider of 'nobody/x' is not known"),
         ("model: hosted_vllm/x", "{}", "model_list[0].litellm_params.api_base: is needed"),
         ("model: 'openai/*'", "{}", "model_list[0].litellm_params.model: the pattern '*' is not taken"),
@@ -119,6 +168,11 @@ def test_what_cannot_be_a_model_is_noted(params: str, info: str, note: str) -> N
         ),
         ("model: openai/m", "{output_cost_per_token: 1.0e-06}", {"price": {"input": 0.0, "output": 1.0}}),
         ("model: openai/m, input_cost_per_token: much", "{}", {}),
+        (
+            "model: openai/m",
+            "{mode: image_generation, input_cost_per_image: 0.04}",
+            {"endpoints": ["images"], "price": {"input": 0.0, "output": 0.0, "per_image": 0.04}},
+        ),
         (
             "model: openai/m, rpm: 60, tpm: 1000, max_parallel_requests: 3",
             "{}",

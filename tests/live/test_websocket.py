@@ -120,6 +120,31 @@ async def test_the_caller_who_goes_cancels_what_runs() -> None:
             await upstream.connections[0].closed.wait()
 
 
+CREATE = '"type":"response.create","model":"m","input":"hi"'
+
+
+@each_case(
+    "frame",
+    [
+        r'{"type":"\ud800"}',
+        rf'{{{CREATE},"stream_id":"\ud800"}}',
+        rf'{{{CREATE},"generate":"\uZZZZ"}}',
+        rf'{{{CREATE},"background":["\x"]}}',
+        f'{{{CREATE},"stream_id":{"[" * 900}{"]" * 900}}}',
+        f'{{{CREATE},"generate":1e999}}',
+        f'{{{CREATE},"stream_id":{"9" * 5000}}}',
+        rf'{{{CREATE},"\ud800":1}}',
+        f'{{{CREATE},"x":NaN}}',
+    ],
+)
+async def test_a_value_that_cannot_be_read_does_not_end_the_socket(frame: str) -> None:
+    async with ScriptedServer(hello()) as upstream, serving(upstream) as gateway, socket_to(gateway.address) as socket:
+        await socket.send(frame)
+        (error,) = await read(socket)
+        assert error["type"] == "error" and 400 <= error["status"] < 500
+        assert (await ask(socket))[-1]["type"] == "response.completed"
+
+
 async def test_a_long_message_and_a_bomb_are_closed_with_1009_and_too_many_fragments_with_1008() -> None:
     async with ScriptedServer() as upstream, serving(upstream, server={"max_body_bytes": 100_000}) as gateway:
         long = json.dumps(HI | {"input": "x" * 200_000})

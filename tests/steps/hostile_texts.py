@@ -203,6 +203,9 @@ UNITS = [
 ]
 
 
+_REST = 5_000
+
+
 class Hostile(NamedTuple):
     """A beginning, and what is repeated after it."""
 
@@ -210,7 +213,9 @@ class Hostile(NamedTuple):
     unit: str
 
     def text(self, size: int) -> str:
-        return self.start + (self.unit * (size // len(self.unit) + 1))[:size]
+        """Return a text of about this size. All end at the same place of the unit: another end may be another case."""
+        unit = self.unit
+        return self.start + unit * (size // len(unit)) + unit[: _REST % len(unit)]
 
 
 def hostile_texts(stage: str) -> list[Hostile]:

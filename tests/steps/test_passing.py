@@ -217,6 +217,15 @@ def test_what_was_opened_goes_on_where_the_servers_events_end(name: str) -> None
     assert stage.feed([more]) == [more]
 
 
+@each_case(("kind", "more"), [("text", ReasoningDelta("a")), ("thinking", TextDelta("a"))])
+def test_what_was_opened_for_another_kind_of_text_is_dropped_where_the_servers_events_end(
+    kind: str, more: Event
+) -> None:
+    stage = PassingStage([Rule(same)])
+    opened = own("content_block_start", f'{{"index": 0, "content_block": {{"signature": "", "type": "{kind}"}}}}')
+    assert stage.feed([opened, END, more]) == [END, more]
+
+
 def test_the_reason_of_an_end_does_not_go_on_where_the_servers_events_end() -> None:
     stage = PassingStage([Rule(same)])
     assert stage.feed([own("message_delta")]) == []

@@ -1,12 +1,15 @@
-"""`parley serve` in a process of its own, for tests without an event loop."""
+"""`parley serve` in a process of its own, and a server that lists models, for tests without an event loop."""
 
 import contextlib
+import http.server
 import json
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tests.clean_environment import clean_environment
 from tests.fork_server import forked_parley
@@ -34,3 +37,24 @@ def running_gateway(environ: Mapping[str, str] | None = None) -> Iterator[str]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
+
+
+@contextlib.contextmanager
+def serving_models(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Serve a list of models, as a model server does."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps({"object": "list", "data": rows}).encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()

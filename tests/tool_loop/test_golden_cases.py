@@ -8,9 +8,10 @@ from app.chat.messages import Media, Text
 from app.chat.server_tools import OfferedTool, ToolAnswer, ToolBounds, ToolError
 from app.chat.tool_asks import make_tool_name
 
+from tests.golden_comparison import Differences
 from tests.in_process_gateway import Running
 from tests.tool_loop.fake_servers import FakeServers
-from tests.tool_loop.golden_cases import Differences, Json, ScriptedModel, join_deltas, list_cases, read_case
+from tests.tool_loop.golden_cases import Json, ScriptedModel, join_deltas, list_cases, read_case
 
 FORMATS = ("qwen", "openai", "messages", "responses", "autogen", "agentscope", "agentscope2")
 NEEDS_PROCESS = {

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden_comparison import Differences
 from tests.in_process_gateway import Running
-from tests.tool_loop.golden_cases import FOLDER, Differences, Json, ScriptedModel, join_deltas, list_cases, read_case
+from tests.tool_loop.golden_cases import FOLDER, Json, ScriptedModel, join_deltas, list_cases, read_case
 
 CASES = [name for name in list_cases() if "qwen" in read_case(name)["requests"]]
 

@@ -74,6 +74,29 @@ def list_replies() -> Iterator[OddReply]:
                         yield OddReply(api, number, is_whole, path, value)
 
 
+def list_ragged() -> Iterator[OddReply]:
+    """Yield each sample with half a surrogate pair in each of its texts, and in the name of a field of each object."""
+    for api in _NAMES:
+        for is_whole, samples in ((False, STREAMS[api]), (True, REPLIES[api])):
+            for number, sample in enumerate(samples):
+                for path in _list_paths(sample):
+                    for value in _list_ragged_values(_find(sample, path)):
+                        yield OddReply(api, number, is_whole, path, value)
+
+
+def _list_ragged_values(value: Any) -> Iterator[Any]:
+    if isinstance(value, str):
+        yield from (value + "\ud83d", "\ude00" + value, value[:1] + "\udfff" + value[1:], json.dumps({"a": "\ud83d"}))
+    elif isinstance(value, dict):
+        yield {**value, "\ud83d": 1, "a\udc00": {"\ud83d": "\ud83d"}}
+
+
+def _find(value: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
 def list_errors() -> Iterator[bytes]:
     """Yield each sample of an error body with each of its values replaced by each odd one."""
     return _list_bodies(ERRORS)

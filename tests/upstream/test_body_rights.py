@@ -15,11 +15,16 @@ SMALL = CallerRights("the API key 'small'", restricted=True)
 FULL = CallerRights("the API key 'full'", restricted=False)
 
 
-def make_request(api: ApiName | None, fields: dict[str, Any], rights: CallerRights | None) -> ChatRequest:
+def make_request(
+    api: ApiName | None,
+    fields: dict[str, Any],
+    rights: CallerRights | None,
+    known: KnownConversation | None = None,
+) -> ChatRequest:
     """Return a request with fields of a client's own body, or with parameters for the server."""
     if api is None:
         return ChatRequest("m", (), params={"extra_body": fields}, rights=rights)
-    return ChatRequest("m", (), rights=rights, passed=PassedBody(api, fields))
+    return ChatRequest("m", (), rights=rights, passed=PassedBody(api, fields), known=known)
 
 
 def find_refused(
@@ -29,9 +34,10 @@ def find_refused(
     api: ApiName | None = "messages",
     allowed: tuple[str, ...] = (),
     has_price: bool = False,
+    known: KnownConversation | None = None,
 ) -> str | None:
     """Return the path that is refused, or None."""
-    check = make_body_check(make_request(api, fields, rights), "m", has_price=has_price)
+    check = make_body_check(make_request(api, fields, rights, known), "m", has_price=has_price)
     if check is None:
         return None
     try:
@@ -102,6 +108,7 @@ def test_parameters_for_the_server_are_checked_as_a_body_is() -> None:
 
 
 FILE = {"type": "input_file", "file_id": "file-1"}
+PAINTER = {"type": "image_generation", "model": "other"}
 
 
 @each_case(
@@ -122,6 +129,13 @@ FILE = {"type": "input_file", "file_id": "file-1"}
         ({"input": [{"role": "user", "content": [FILE]}]}, "input[0].content[0].file_id"),
         ({"input": [{"type": "x_new", "a": {"file_id": "f"}}]}, "input[0].a.file_id"),
         ({"input": [{"type": "function_call_output", "output": [FILE]}]}, "input[0].output[0].file_id"),
+        ({"input": [{"type": "x_call", "role": "user", "content": [FILE]}]}, "input[0].content[0].file_id"),
+        ({"tools": [{"type": "computer_use", "vector_store_ids": ["vs_1"]}]}, "tools[0].vector_store_ids"),
+        (
+            {"tools": [{"type": "namespace", "tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]}]},
+            "tools[0].tools[0].vector_store_ids",
+        ),
+        ({"metadata": {"type": "x_call", "conversation": "conv_1"}}, "metadata.conversation"),
     ],
 )
 def test_what_only_the_operators_account_has_is_named_by_no_caller(fields: dict[str, Any], path: str) -> None:
@@ -162,6 +176,33 @@ def test_a_container_of_the_account_is_told_from_a_new_one() -> None:
 )
 def test_what_a_server_has_written_comes_back_with_the_conversation(item: Any) -> None:
     assert find_refused({"input": [item]}, api="responses") is None
+
+
+def test_a_type_says_nothing_where_names_of_fields_say_what_an_entry_is() -> None:
+    file = {"fileUri": "files/1", "mimeType": "image/png"}
+    for part in ({"type": "x_call", "fileData": file}, {"fileData": {"type": "x_call", **file}}):
+        fields = {"contents": [{"type": "x_call", "parts": [part]}]}
+        assert find_refused(fields, FULL, api="gemini") == "contents[0].parts[0].fileData.fileUri"
+
+
+@each_case(
+    ("fields", "path"),
+    [
+        ({"input": ["x", {"type": "additional_tools", "tools": [PAINTER]}]}, "input[1].tools[0].model"),
+        (
+            {"input": [{"type": "tool_search_output", "tools": [{"type": "namespace", "tools": [PAINTER]}]}]},
+            "input[0].tools[0].tools[0].model",
+        ),
+        ({"tools": [{"type": "namespace", "name": "model", "tools": [PAINTER]}]}, "tools[0].tools[0].model"),
+        ({"input": [{"type": "additional_tools", "tools": [{"type": "function", "model": "f"}]}]}, None),
+        ({"input": [{"type": "additional_tools", "tools": "wrong"}, {"tools": [{"type": ["wrong"]}, 1]}]}, None),
+    ],
+)
+def test_tools_that_items_add_choose_no_model_either(fields: dict[str, Any], path: str | None) -> None:
+    known = KnownConversation()
+    for rights, has_price in ((SMALL, False), (FULL, True), (None, True)):
+        assert find_refused(fields, rights, api="responses", has_price=has_price, known=known) == path
+    assert find_refused(fields, FULL, api="responses") is None
 
 
 def test_a_field_that_is_not_sent_names_nothing() -> None:

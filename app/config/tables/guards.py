@@ -20,8 +20,10 @@ NEVER_FORWARDED = frozenset({"authorization", "x-api-key", "api-key", "cookie", 
 """Headers with credentials, which no guard gets."""
 _OF_URLS = (
     *("api", "context", "on_failure", "timeout_seconds", "params", "headers", "forward_headers", "images"),
-    *("sees", "max_bytes", "max_concurrent", "remember_seconds", "proxy", "ca_file", "client_certificate"),
+    *("tools", "sees", "max_bytes", "max_concurrent", "remember_seconds", "proxy", "ca_file", "client_certificate"),
 )
+_SENDS_MORE: tuple[ServiceName, ...] = ("litellm", "parley")
+"""The forms that have a place for images and for definitions of tools."""
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z_]{1,15}$")]
 
 
@@ -62,6 +64,7 @@ class Guard(Table):
     headers: dict[HeaderName, Secret] = Field(default_factory=dict)
     forward_headers: Annotated[tuple[HeaderName, ...], BeforeValidator(split_list), AfterValidator(_forwarded)] = ()
     images: bool = False
+    tools: bool = False
     sees: Literal["masked", "original"] = "masked"
     window_characters: int = Field(default=400, ge=20, le=16384)
     overlap_characters: int = Field(default=100, ge=0, le=16384)
@@ -97,6 +100,9 @@ class Guard(Table):
                 raise ValueError('the api presidio finds values in requests only: set phases = ["request"]')
             if self.context == "all":
                 raise ValueError("the api presidio finds values in each text by itself: remove `context`")
+        for name in ("images", "tools"):
+            if name in given and getattr(self, name) and self.api not in _SENDS_MORE:
+                raise ValueError(f"`{name}` is only for the apis {' and '.join(_SENDS_MORE)}: others get texts")
         if self.sees == "original" and self.url is not None and not _is_private(self.url):
             raise ValueError("`sees` is original, but the URL is of another network and has no TLS: use https")
 
@@ -112,7 +118,7 @@ class Guard(Table):
             stream=self.stream,
             reasoning=self.reasoning,
             context=self.context,
-            observes=self.mode == "observe",
+            observes=self.mode == "observe" or (presidio and self.action == "observe"),
             passes_on_failure=self.on_failure == "pass",
             refuses_results=self.on_result == "refuse",
             timeout_seconds=self.timeout_seconds,
@@ -120,6 +126,7 @@ class Guard(Table):
             headers=tuple([(key.encode(), value.get_secret_value().encode()) for key, value in self.headers.items()]),
             forward_headers=self.forward_headers,
             sends_images=self.images,
+            sends_tools=self.tools,
             sees_original=self.sees == "original",
             window_characters=self.window_characters,
             overlap_characters=self.overlap_characters,

@@ -11,7 +11,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from app.errors import InvalidInput, Violation
 from app.formats.gemini.schema import DATA_FIELDS, GeminiContent
 from app.formats.gemini.spelling import canonicalize, spell_all
-from app.formats.json_object import parse_object
 from app.validation.violations import to_violations
 
 Json = dict[str, Any]
@@ -61,9 +60,8 @@ class BatchEmbedContentsRequest(BaseModel):
     requests: list[GeminiEmbedRow] = Field(min_length=1)
 
 
-def parse_embed_body(raw: bytes | bytearray, model: str, *, batch: bool) -> Json:
-    """Return the body of the request to `/v1/embeddings`. Raises BadRequest or InvalidInput."""
-    given = parse_object(raw)
+def parse_embed_body(given: Json, model: str, *, batch: bool) -> Json:
+    """Return the body of the request to `/v1/embeddings`. Raises InvalidInput."""
     body = canonicalize(given)
     schema: type[BaseModel] = BatchEmbedContentsRequest if batch else EmbedContentRequest
     try:
@@ -113,6 +111,16 @@ def write_embeddings(answer: Any, *, batch: bool) -> Json:
     found: Json = {"embeddings": written} if batch else {"embedding": written[0]}
     usage = answer.get("usage")
     return found | (_write_usage(usage) if isinstance(usage, dict) else {})
+
+
+def is_own_answer(answer: Any) -> bool:
+    """Whether an answer is that of a server of this API."""
+    if not isinstance(answer, dict) or "data" in answer:
+        return False
+    several = answer.get("embeddings")
+    return isinstance(answer.get("embedding"), dict) or (
+        isinstance(several, list) and all(isinstance(one, dict) for one in several)
+    )
 
 
 def _read_index(row: Mapping[str, Any], place: int) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 KEY_HEADER = b"x-goog-api-key"
-_VERSIONS = ("/v1beta/", "/v1alpha/", "/v1beta1/", "/v1/projects/", "/v1/publishers/")
+_VERSIONS = ("/v1beta/", "/v1alpha/", "/v1beta1/", "/v1/projects/", "/v1/publishers/", "/upload/")
 _OWN_PATHS = ("/v1beta", "/v1alpha", "/v1beta1")
 _METHOD = re.compile(r"/v1/models/.+:[A-Za-z]+")
 _MODELS = ("/v1/models", "/v1/models/")

@@ -110,9 +110,9 @@ _INSTEAD = {
 }
 """What fields of other APIs that are ignored are here."""
 _STORED = "previous_response_id"
+"""The place of all stored items. What is wrong with their tools was said when they were sent."""
 _OWN_LIST = re.compile(r"mcpl_[0-9a-f]{32}_[0-9]+")
 """The id that the gateway gives an item `mcp_list_tools`."""
-"""The place of all stored items. What is wrong with their tools was said when they were sent."""
 _SOURCES = "web_search_call.action.sources"
 _LOGPROBS = "message.output_text.logprobs"
 

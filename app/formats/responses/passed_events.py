@@ -4,6 +4,7 @@ The gateway sets the model's name, which is the one that the client sent, and th
 warnings are in the last event.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -91,6 +92,15 @@ class OpenItem:
         return message.text[self.size_before :].removeprefix("\n\n") if message is self.before else message.text
 
 
+def _read_delta(text: str) -> Json:
+    """Return a delta. Half a surrogate pair stays one: the other half may be in the next delta."""
+    try:
+        value: Json = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        value = json.loads(text)
+    return value
+
+
 class PassedEvents:
     def __init__(self, info: ReplyInfo, events: EventWriter) -> None:
         self._info = info
@@ -109,7 +119,7 @@ class PassedEvents:
         text, name = event.data, event.name
         if name.endswith(".delta"):
             if name == _INPUT_DELTA:
-                self._follow_input(msgspec.json.decode(text))
+                self._follow_input(_read_delta(text))
             return self._events.write_passed(name, text)
         if name in _ENDS:
             value = msgspec.json.decode(text)

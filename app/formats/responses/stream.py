@@ -270,7 +270,7 @@ class ResponseEventEncoder(DeltaEncoder):
         name = "content" if message.kind == "content" or not self._has_summary else "summary"
         if own.item.get("type") == "custom_tool_call":
             made = {"input": made.get("input", unwrap_input(text)), "status": status}
-            self._skipped = own.input
+            self._skipped = own.input.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # halves are joined
         elif message.kind != "function_call":
             part = made.pop("content" if "content" in made else "summary")
             if message.kind == "reasoning_content":
@@ -686,7 +686,7 @@ class ResponseEventEncoder(DeltaEncoder):
         extra = message.extra.get("extra_content") if message.kind == "function_call" else None
         details = message.extra.get("reasoning_details") or []
         self._sealed[message.index] = len(details), extra
-        if self._is_native and extra and not set(extra) - {"openai"}:
+        if self._is_native and isinstance(extra, dict) and not extra.keys() - {"openai"}:
             extra = None  # the item has it
         return self._write_sealed(details[count:], {message.id: extra} if extra and extra != known else {})
 

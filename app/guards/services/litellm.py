@@ -86,14 +86,26 @@ def _read_replacement(answer: dict[str, Any], question: Question, holdback: int)
     others, calls = _split(question.parts)
     shown = [part for part in others if part.kind not in ("image", "tool")]
     texts = answer.get("texts")
+    if texts is None and not shown:
+        texts = []
     if not isinstance(texts, list) or len(texts) != len(shown) or not all(isinstance(text, str) for text in texts):
         raise GuardError(f"its answer does not have the {len(shown)} texts that it was sent")
     sent = write(question, "", {})
-    if any(answer.get(name) is not None and answer[name] != sent.get(name, []) for name in _UNCHANGEABLE):
+    returned = [name for name in _UNCHANGEABLE if answer.get(name) is not None]
+    if any(_drop_nulls(answer[name]) != _drop_nulls(sent.get(name, [])) for name in returned):
         raise GuardError("its answer changes images, tools or messages, which cannot be applied")
     new = {part.id: text for part, text in zip(shown, texts, strict=True) if text != part.text}
     new |= _read_calls(answer.get("tool_calls"), calls)
     return Replace(new, holdback) if new else Pass(holdback)
+
+
+def _drop_nulls(value: Any) -> Any:
+    """Return JSON without fields that are null, which services add to what they send back as it was."""
+    if isinstance(value, list):
+        return [_drop_nulls(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _drop_nulls(item) for name, item in value.items() if item is not None}
+    return value
 
 
 def _read_calls(given: Any, calls: Sequence[TextPart]) -> dict[str, str]:

@@ -37,6 +37,12 @@ def read(answer: Any, question: Question, params: Mapping[str, Any]) -> Verdict:
 
 
 def _read_scores(value: Any) -> dict[str, float]:
-    if not isinstance(value, dict):
+    """Read the scores; a category that the model does not know may be null. Raises GuardError."""
+    if value is None:
         return {}
-    return {str(name): float(score) for name, score in value.items() if isinstance(score, int | float)}
+    if not isinstance(value, dict):
+        raise GuardError("its answer has scores that are not an object")
+    known = {name: score for name, score in value.items() if score is not None}
+    if not all(type(score) in (int, float) for score in known.values()):
+        raise GuardError("its answer has a score that is not a number")
+    return {name: float(score) for name, score in known.items()}

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from app.observe.request_log.entry import BodyFacts, BodyKind, Header
@@ -183,6 +183,8 @@ class RequestCapture:
         self.log = log
         self.owner = owner
         self.warnings: Sequence[str] = ()
+        self.list_values: Callable[[], Mapping[str, str]] = dict
+        """Returns values of this request that must not be kept, and their kinds."""
         self._room = room = _Room(budget, max_bytes)
         self.request = CapturedBody(room, "client_request", path=path)
         self.request.headers = headers

@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain
 from queue import Empty, SimpleQueue
@@ -31,6 +31,7 @@ from app.observe.request_log.file import EntryWriter, LogFile, LogFileError, New
 from app.observe.request_log.pieces import cut
 from app.observe.request_log.redaction import (
     Find,
+    add_values,
     is_stream,
     join_parts,
     redact_json,
@@ -83,6 +84,8 @@ class _Waiting(Struct, frozen=True):
     capture: RequestCapture
     ended_at: float
     figures: Figures
+    values: Mapping[str, str]
+    """What must not be kept besides, and its kinds."""
 
 
 def _count_nothing(outcome: str, entries: int) -> None: ...
@@ -155,7 +158,9 @@ class RequestLog:
                 record.request_id,
             )
             return
-        self._queue.put(_Waiting(capture, record.ended_at, _read_figures(record, capture, self.rules.content)))
+        values = capture.list_values() if self.rules.content == "masked" else {}
+        figures = _read_figures(record, capture, self.rules.content)
+        self._queue.put(_Waiting(capture, record.ended_at, figures, values))
         if self._queue.qsize() >= _TOGETHER or self._budget.held > self.rules.queue_bytes // 4:
             self._hurry.set()
         if self._thread is None:
@@ -264,15 +269,16 @@ class RequestLog:
         self._count("written", len(batch))
 
     def _add(self, writer: EntryWriter, waiting: _Waiting, learned: dict[bytes, int]) -> None:
-        made = list(self._make_bodies(writer, waiting, learned))
+        find = add_values(self._find, waiting.values) if waiting.values else self._find
+        made = list(self._make_bodies(writer, waiting, learned, find))
         sizes = tuple([BodySize(body.facts.kind, body.facts.size, body.facts.is_cut) for body, _ in made])
-        warnings = tuple([redact_text(one, self._find) for one in waiting.figures.warnings])
+        warnings = tuple([redact_text(one, find) for one in waiting.figures.warnings])
         figures = replace(waiting.figures, bodies=sizes, warnings=warnings)
         ids = writer.add(NewEntry(waiting.ended_at, figures, [body for body, _ in made], figures.user))
         learned.update(zip(chain.from_iterable(digests for _, digests in made), ids, strict=True))
 
     def _make_bodies(
-        self, writer: EntryWriter, waiting: _Waiting, learned: dict[bytes, int]
+        self, writer: EntryWriter, waiting: _Waiting, learned: dict[bytes, int], find: Find
     ) -> Iterator[tuple[NewBody, list[bytes]]]:
         """Yield each body as it is kept, with a hash of each of its lists. What was received is kept before what was
         sent, if the entry is too large."""
@@ -280,38 +286,45 @@ class RequestLog:
         bodies = waiting.capture.bodies
         by_place: dict[int, tuple[NewBody, list[bytes]]] = {}
         for body in sorted(bodies, key=lambda one: one.kind.endswith("request")):
-            facts, groups = self._read_body(body)
+            facts, groups = self._read_body(body, find)
             groups, facts, rest = _cut_groups(groups, facts, rest)
             owner = waiting.capture.owner
             digests = [_hash_group(owner, facts.kind.endswith("request"), group) for group in groups]
             lists = [
-                self._make_list(writer, group, digest, learned, is_json=facts.kind.endswith("request"))
+                self._make_list(writer, group, digest, learned, find if facts.kind.endswith("request") else None)
                 for group, digest in zip(groups, digests, strict=True)
             ]
             by_place[id(body)] = NewBody(facts, lists), digests
         yield from (by_place[id(body)] for body in bodies)
 
-    def _read_body(self, body: CapturedBody) -> tuple[BodyFacts, Sequence[Sequence[bytes]]]:
+    @staticmethod
+    def _read_body(body: CapturedBody, find: Find) -> tuple[BodyFacts, Sequence[Sequence[bytes]]]:
         """Return what is known of a body, and its pieces. A response is redacted here, as a whole."""
-        facts, data = _redact_headers(body.describe(), self._find), b"".join(body.data)
+        facts, data = _redact_headers(body.describe(), find), b"".join(body.data)
         if not data:
             return facts, ()
         if facts.kind.endswith("request"):
-            return facts, cut(data) or [[redact_plain(data, self._find)]]
+            return facts, cut(data) or [[redact_plain(data, find)]]
         data, facts = _decompress(data, facts)
         if is_stream(data):
-            data, parts = redact_stream(data, facts.parts, self._find)
+            data, parts = redact_stream(data, facts.parts, find)
             return replace(facts, parts=parts), [[data]]
-        redacted = redact_whole(data, self._find)
+        redacted = redact_whole(data, find)
         return (facts if redacted is data else replace(facts, parts=join_parts(facts.parts, redacted))), [[redacted]]
 
     def _make_list(
-        self, writer: EntryWriter, group: Sequence[bytes], digest: bytes, learned: dict[bytes, int], *, is_json: bool
+        self,
+        writer: EntryWriter,
+        group: Sequence[bytes],
+        digest: bytes,
+        learned: dict[bytes, int],
+        find: Find | None,
     ) -> StoredList:
+        """Without `find` nothing is left to be removed."""
         known = learned.get(digest) or self._known.get(digest)
         if known is not None and writer.find_list(known):
             return StoredList(known)
-        return StoredList(pieces=[redact_json(piece, self._find) for piece in group] if is_json else group)
+        return StoredList(pieces=group if find is None else [redact_json(piece, find) for piece in group])
 
     def _trim(self) -> None:
         """Keep the bounds of bytes and days."""
@@ -371,8 +384,9 @@ def _decompress(data: bytes, facts: BodyFacts) -> tuple[bytes, BodyFacts]:
 
 
 def _redact_headers(facts: BodyFacts, find: Find) -> BodyFacts:
-    headers = tuple([(name, redact_text(value, find)) for name, value in facts.headers])
-    return replace(facts, headers=headers) if facts.headers else facts
+    if not find("\n".join([value for _, value in facts.headers])):
+        return facts
+    return replace(facts, headers=tuple([(name, redact_text(value, find)) for name, value in facts.headers]))
 
 
 def _clean(text: str) -> str:

@@ -10,15 +10,15 @@ import json
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from app.observe.request_log.entry import Part
+from app.runtime.personal_forms import find_cards, find_ibans
 from app.runtime.secret_forms import find_secrets_in_log
-from app.runtime.text_tests import make_text_test
 
 
 class Span(NamedTuple):
@@ -42,7 +42,6 @@ MIN_DATA = 4096
 _FRAME = re.compile(rb"^data:", re.MULTILINE)
 _LINE = re.compile(rb"^(data: ?)?([^\r\n]+)", re.MULTILINE)
 _json = msgspec.json.Decoder(msgspec.Raw)
-_MIN_CHARACTERS = 6
 _MAX_SHAPES = 8
 _LONGEST = 64
 """Values with equal parts, such as numbers of cards, are shorter."""
@@ -92,8 +91,6 @@ def join_parts(parts: Sequence[Part], data: bytes) -> tuple[Part, ...]:
 
 
 def redact_text(text: str, find: Find) -> str:
-    if len(text) < _MIN_CHARACTERS:
-        return text
     parts, done = [], 0
     for span in find(text):
         parts += [text[done : span.start], span.replacement]
@@ -309,11 +306,6 @@ def _describe_data(text: str) -> str:
 
 _BEFORE_AT = re.compile(r"[\w.+%-]{1,64}$")
 _AFTER_AT = re.compile(r"@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])")
-# The first characters come before the look behind them: so `re` skips to the places where they are.
-_CARD = re.compile(r"[2-6](?<![\w.-].)\d{3}(?:[ -]?\d){9,15}(?![\w-]|\.\d)")
-_IBAN = re.compile(r"[A-Z][A-Z](?<!\w..)\d{2}(?: ?[A-Z0-9]){11,30}(?!\w)")
-_may_have_card = make_text_test(r"[2-6][0-9]{3}(?:[ -]?[0-9]){9}")
-_may_have_iban = make_text_test(r"[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11}")
 
 
 def make_finder(forms: Sequence[str], *, personal: bool, others: Sequence[Find] = ()) -> Find:
@@ -332,6 +324,34 @@ def make_finder(forms: Sequence[str], *, personal: bool, others: Sequence[Find] 
     return find
 
 
+_TOKEN = re.compile(r"[A-Za-z0-9_]+|[^A-Za-z0-9_\s]")
+_GOES_ON = re.compile(r"[A-Za-z0-9_]")
+
+
+def add_values(find: Find, values: Mapping[str, str]) -> Find:
+    """Return what also finds these values, of some kinds, where they are no part of a longer word."""
+    by_token: dict[str, list[tuple[str, str]]] = {}
+    for value, kind in values.items():
+        token = _TOKEN.match(value.strip())
+        if token is not None:
+            by_token.setdefault(token[0], []).append((value.strip(), f"[{kind}]"))
+
+    def find_values(text: str) -> Iterator[Span]:
+        for token in _TOKEN.finditer(text):
+            for value, replacement in by_token.get(token[0], ()):
+                end = token.start() + len(value)
+                if text.startswith(value, token.start()) and not (
+                    _GOES_ON.match(value[-1]) and _GOES_ON.match(text, end)
+                ):
+                    yield Span(token.start(), end, replacement)
+
+    def find_all(text: str) -> Sequence[Span]:
+        hidden = [*find_values(text)]
+        return sort_spans([*find(text), *hidden]) if hidden else find(text)
+
+    return find_all
+
+
 def sort_spans(found: Iterable[Span]) -> list[Span]:
     """Return spans in the order of the text, without those that overlap an earlier or a longer one."""
     kept: list[Span] = []
@@ -344,10 +364,8 @@ def sort_spans(found: Iterable[Span]) -> list[Span]:
 def _find_personal(text: str) -> Iterator[Span]:
     if "@" in text:
         yield from _find_addresses(text)
-    if _may_have_card(text):
-        yield from (Span(*match.span(), "[CARD]") for match in _CARD.finditer(text) if _is_card(match[0]))
-    if _may_have_iban(text):
-        yield from (Span(*match.span(), "[IBAN]") for match in _IBAN.finditer(text) if _is_iban(match[0]))
+    yield from (Span(*place, "[CARD]") for place in find_cards(text))
+    yield from (Span(*place, "[IBAN]") for place in find_ibans(text))
 
 
 def _find_addresses(text: str) -> Iterator[Span]:
@@ -355,16 +373,3 @@ def _find_addresses(text: str) -> Iterator[Span]:
         name = _BEFORE_AT.search(text, max(0, match.start() - 65), match.start())
         if name is not None:
             yield Span(name.start(), match.end(), "[EMAIL]")
-
-
-def _is_card(text: str) -> bool:
-    """Whether the last digit is right by Luhn's formula (ISO/IEC 7812-1)."""
-    digits = [int(character) for character in text if character.isdigit()]
-    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
-    return (sum(digits[::-2]) + sum(doubled)) % 10 == 0
-
-
-def _is_iban(text: str) -> bool:
-    """Whether the check digits are right (ISO 13616: the rest of a division by 97)."""
-    plain = text.replace(" ", "")
-    return int("".join(str(int(character, 36)) for character in plain[4:] + plain[:4])) % 97 == 1

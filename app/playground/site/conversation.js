@@ -93,7 +93,10 @@ const { get } = store;
 /** For how many messages the place of their losses is found. */
 const MAX_PLACED = 20;
 
-/** Show the conversation that this tab had before it was loaded again, and keep each change of it from now on. */
+/**
+ * Show the conversation that this tab had before it was loaded again, and keep each change of it from now on. A reply that is
+ * not yet a part of it is read again by `resume`.
+ */
 export async function restoreConversation() {
   const kept = await loadConversation();
   if (kept) {
@@ -105,7 +108,7 @@ export async function restoreConversation() {
   let saved = [];
   store.subscribe(() => {
     const { messages, options, run } = get();
-    const responseId = run && (run.state === "running" || run.state === "cut") ? run.responseId : undefined;
+    const responseId = run && run.state !== "stopped" ? run.responseId : undefined;
     const now = [messages, options, responseId];
     if (now.every((value, index) => value === saved[index])) return;
     saved = now;
@@ -302,6 +305,7 @@ async function settle(run) {
     store.set({ run: run.reply.parts.length ? run : null });
   } else {
     store.set({ announcement: run.state === "cut" ? t("replyCut") : t("replyFailed") });
+    if (run.error?.status) reportProblem(run.error);
   }
 }
 

@@ -13,15 +13,19 @@
 const DATABASE = "parley";
 const CONVERSATIONS = "conversations";
 const KEPT_DAYS = 7;
+const TAB = "parley-tab";
+const OPEN = "parley-tab-open";
 
-/** @returns {string} the id of this tab; a reload keeps it */
-function tabId() {
-  const known = sessionStorage.getItem("parley-tab");
-  if (known) return known;
-  const id = String(Math.random()).slice(2);
-  sessionStorage.setItem("parley-tab", id);
-  return id;
-}
+/** The tab that this one continues: itself before a reload, or the tab that it was made of, whose session it has got. */
+const FORMER = sessionStorage.getItem(TAB);
+/** The id of this tab. A tab that is left or loaded again is not open meanwhile, so what finds it open is a copy of it. */
+const ID = FORMER && !sessionStorage.getItem(OPEN) ? FORMER : String(Math.random()).slice(2);
+
+const open = () => sessionStorage.setItem(OPEN, "yes");
+sessionStorage.setItem(TAB, ID);
+open();
+addEventListener("pageshow", open);
+addEventListener("pagehide", () => sessionStorage.removeItem(OPEN));
 
 /** @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
 function done(request) {
@@ -46,7 +50,7 @@ async function openConversations(mode) {
 export async function saveConversation(conversation) {
   try {
     const conversations = await openConversations("readwrite");
-    await done(conversations.put({ ...conversation, savedAt: Date.now() }, tabId()));
+    await done(conversations.put({ ...conversation, savedAt: Date.now() }, ID));
   } catch {
     // The conversation goes on without being kept.
   }
@@ -59,7 +63,7 @@ export async function loadConversation() {
     const [keys, values] = await Promise.all([done(conversations.getAllKeys()), done(conversations.getAll())]);
     const oldest = Date.now() - KEPT_DAYS * 86_400_000;
     keys.forEach((key, index) => values[index].savedAt < oldest && conversations.delete(key));
-    return values[keys.indexOf(tabId())] ?? null;
+    return values[keys.indexOf(FORMER ?? ID)] ?? null;
   } catch {
     return null;
   }

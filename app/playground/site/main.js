@@ -1,6 +1,6 @@
 /** @file Starts the page. */
 
-import { loadModels, loadRights, restoreConversation, store } from "./conversation.js";
+import { loadModels, loadRights, restoreConversation, resume, store } from "./conversation.js";
 import { sendJson } from "./gateway.js";
 import { html, render } from "./html.js";
 import { applyTheme, currentTheme } from "./theme.js";
@@ -18,4 +18,4 @@ store.set({ gateway });
 showView();
 addEventListener("hashchange", showView);
 render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
-await Promise.all([loadModels(), loadRights()]);
+await Promise.all([loadModels(), loadRights(), resume()]);

@@ -70,6 +70,7 @@ export class Run {
   /** Read the rest of a reply whose connection was lost. */
   resume() {
     this.state = "running";
+    this.error = null;
     this.resumes += 1;
     this._controller = new AbortController();
     const path = `v1/chat/${this.responseId}/events?after=${this.frames.length}`;
@@ -126,8 +127,8 @@ export class Run {
     if (error instanceof GatewayError) {
       this.error = error;
       this.status = error.status;
-      // A network error in the middle of a reply: the rest can still be read.
-      this._end(error.status === 0 && this.responseId ? "cut" : "failed");
+      // With an id, a part of the reply has come: the rest can still be read, unless the gateway has it no more.
+      this._end(this.responseId && error.status !== 404 ? "cut" : "failed");
     } else if (this.responseId && error instanceof TypeError) {
       this._end("cut");
     } else {

@@ -40,6 +40,11 @@ class Prose:
         self._refused = self._refused or not self._is_free()
         return not self._refused
 
+    def begins_line(self) -> bool:
+        """Whether what comes now begins a line outside of code and quotations."""
+        self._read_pieces()
+        return self._is_free() and not self._start.strip()
+
     def _is_free(self) -> bool:
         """Whether nothing of the prose makes a marker that comes now a part of it."""
         if self._fence or self._ticks % 2 or self._quotes % 2 or self._depth > 0:

@@ -29,9 +29,13 @@ _PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
 
 def types_of(tool: Tool | None, parameter: str) -> frozenset[str]:
     """Return the JSON types of the parameter, or an empty set if they are unknown."""
+    return find_types(_get_properties(tool).get(parameter))
+
+
+def _get_properties(tool: Tool | None) -> Mapping[str, Any]:
     parameters = tool.schema.get("parameters") if tool is not None else None
     properties = parameters.get("properties") if isinstance(parameters, dict) else None
-    return find_types(properties.get(parameter)) if isinstance(properties, dict) else frozenset()
+    return properties if isinstance(properties, dict) else {}
 
 
 def find_types(schema: Any) -> frozenset[str]:
@@ -80,6 +84,8 @@ def _read_literal(text: str) -> tuple[Any, str]:
     return None, ""
 
 
+_BEFORE_OBJECT = "=,:( \t\r\n"
+"""What models write between a name and arguments that are one object, where the head should end."""
 _LIMIT = 400
 """The longest text that is read as a name of a function or parameter."""
 
@@ -119,10 +125,14 @@ class XmlSyntax(Struct, frozen=True):
 
     def read(self, r: ParseState, closers: tuple[str, ...]) -> Steps:
         """Read one call."""
+        tag = ""
         if self.call:
             r.pos += len(self.call)
-            head, _ = yield from r.read_head(self.head_end, limit=_LIMIT)
-            if head.endswith("|"):  # of a token behind the name: `f<|channel|>commentary">`
+            head, tag = yield from r.read_head(self.head_end, "{", limit=_LIMIT)
+            if tag == "{":  # `<function=f={"a": 1}</function>`: tashfeenahmed/freellmapi#291
+                r.pos -= 1
+                head = head.rstrip(_BEFORE_OBJECT)
+            elif head.endswith("|"):  # of a token behind the name: `f<|channel|>commentary">`
                 yield from r.read_head(self.head_end, limit=_LIMIT)
         else:
             head, tag = yield from r.read_head(self.parameter, self.call_end, "{", limit=_LIMIT)
@@ -131,6 +141,9 @@ class XmlSyntax(Struct, frozen=True):
         call = r.open_call(self.name(head))
         yield from read_parameters(r, call, self, closers)
         r.complete_call(call)
+        if self.call and tag == "{":
+            yield from r.accept(")")
+            yield from r.accept(self.head_end)
 
     def name(self, head: str) -> str:
         """Return the name in the text between `call` (or `parameter`) and the end of the head. A special token ends it.
@@ -221,7 +234,7 @@ def _parameter(r: ParseState, call: OpenCall, syntax: XmlSyntax, ends: tuple[str
     types = _choose_types(r, call, name, head, syntax.type_opening)
     flag = _find_type(head)
     own = (syntax.parameter_end, *syntax.other_ends)
-    tags = _Tags(own, (syntax.parameter, *ends))
+    tags = _Tags(own, (syntax.parameter, *ends), syntax, frozenset(_get_properties(r.tools.get(call.name))))
     key = f"{separator}{json.dumps(name, ensure_ascii=False)}: "
     if flag == "true" or (not flag and types == {"string"}):
         yield from _text(r, call, key, syntax, tags)
@@ -238,6 +251,9 @@ class _Tags(Struct, frozen=True):
     """What closes the parameter."""
     others: tuple[str, ...]
     """What opens the next parameter, and what closes the call."""
+    syntax: XmlSyntax
+    known: frozenset[str]
+    """The parameters of the function; empty if they are unknown."""
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -306,9 +322,36 @@ def _read_value(r: ParseState, put: Callable[[str], None], tags: _Tags, *, may_h
                 return
             put(tag)
             continue
+        if may_have_tag and tag == tags.others[0] and (yield from _is_within(r, tags)):
+            r.pos += len(tag)
+            put(tag)
+            continue
         if may_have_tag and tag.startswith("</"):
             yield from _value_with_closers(r, put, tags)
         return
+
+
+def _is_within(r: ParseState, tags: _Tags) -> BoolSteps:
+    """Whether the opening tag that comes next is a part of the value: of no parameter of the function, and its closing
+    tag has more of the value behind it (areal-project/AReaL#1458)."""
+    start = r.look_ahead_from = r.position
+    is_within = False
+    try:
+        r.pos += len(tags.others[0])
+        head, _ = yield from r.read_head(tags.syntax.parameter_head_end, limit=_LIMIT)
+        is_other = bool(tags.known) and tags.syntax.name(head) not in tags.known
+        if is_other and (tag := (yield from r.stream_until(_drop, *tags.all))) in tags.own:
+            r.pos += len(tag)
+            is_within = not (yield from r.is_before_tag(*tags.all, *CALL_CLOSERS, *TURN_ENDS))
+    except NotACall:
+        pass
+    r.look_ahead_from = None
+    r.rewind(start)
+    return is_within
+
+
+def _drop(text: str) -> None:
+    pass
 
 
 def _value_with_closers(r: ParseState, put: Callable[[str], None], tags: _Tags) -> Steps:

@@ -8,7 +8,7 @@ from app.upstream.api import Api
 from app.upstream.gemini.assembler import GeminiAssembler
 from app.upstream.gemini.conversation import write_beginning
 from app.upstream.gemini.decoder import decode, decode_kept
-from app.upstream.gemini.own import build_own
+from app.upstream.gemini.own import build_own, write_own_beginning
 from app.upstream.gemini.passed_body import build_passed
 from app.upstream.gemini.passing import PassingAssembler
 from app.upstream.gemini.repair import REPAIRS, strip_signatures
@@ -41,6 +41,20 @@ def make_count(model: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]
     return f"{_find_model(model)}:countTokens", {"generateContentRequest": request}
 
 
+def make_embedding(model: str, method: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a request for embeddings (ai.google.dev/api/embeddings). Each request of a batch
+    names the model."""
+    name, made = _PREFIX + model.removeprefix(_PREFIX), dict(body)
+    requests = body.get("requests")
+    if isinstance(requests, dict):  # an object in the place of a list is a list of one
+        made["requests"] = {**requests, "model": name}
+    elif isinstance(requests, list):
+        made["requests"] = [{**one, "model": name} if isinstance(one, dict) else one for one in requests]
+    if "model" in made:
+        made["model"] = name
+    return f"{_find_model(model)}:{method}", made
+
+
 def _find_model(model: str) -> str:
     """Return the path of a model. Its name may have slashes and colons."""
     parts = quote(model.removeprefix(_PREFIX), safe="/:").split("/")
@@ -53,6 +67,7 @@ API = Api(
     make_reader,
     make_path=make_path,
     make_count=make_count,
+    make_embedding=make_embedding,
     list_path="/models?pageSize=1000",
     fields=frozenset(  # google-genai 3.6.1, types.py; ai.google.dev/api/generate-content
         ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings", "cachedContent")
@@ -63,11 +78,13 @@ API = Api(
         + ("partMetadata", "labels")
     ),
     conversation="contents",
+    has_types=False,
     options="generationConfig",
     system="systemInstruction",
     key_header="x-goog-api-key",
     key_prefix="",
     build_own=build_own,
+    write_own_beginning=write_own_beginning,
     build_passed=build_passed,
     make_passing_reader=make_passing_reader,
     strip_reasoning=strip_signatures,

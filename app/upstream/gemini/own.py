@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from app.chat.messages import SEAL_PREFIX, ChatRequest, Media, Message, Source, Tool, ToolResult
+from app.chat.messages import SEAL_PREFIX, ChatRequest, Media, Message, Source, Tool, ToolResult, WrittenMessages
 from app.errors import InvalidInput, Violation
 from app.openai_messages.content_parts import find_violations
-from app.openai_messages.grouping import group_messages
+from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
 from app.params import GenerateCfg
 from app.profiles import Profile
@@ -83,7 +83,8 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         del body["systemInstruction"]
     if "model" in body:
         body["model"] = f"models/{model.removeprefix('models/')}"
-    body["contents"] = conversation.contents
+    beginning = [] if request.before is None else [msgspec.Raw(request.before.written)]
+    body["contents"] = [*beginning, *conversation.contents]
     if conversation.system is not None:
         body["systemInstruction"] = conversation.system
     if tools:
@@ -118,6 +119,28 @@ def _patch_fields(own: Json, canonical: Mapping[str, Any], base: Json, now: Json
     return out
 
 
+def write_own_beginning(request: ChatRequest, profile: Profile) -> WrittenMessages | None:
+    """Write contents from the client's own entries: `WriteBeginning`."""
+    assert request.source is not None
+    grouped = group_beginning(request.messages, request.calls_before)
+    if grouped is None or find_violations(request.messages, profile) or find_media_violations(request):
+        return None
+    writer = _OwnWriter(request, request.source, profile)
+    writer.write(grouped[0])
+    if writer.warnings or not writer.contents or _find_role(writer.contents[-1]) != "user":
+        return None  # what follows could become part of the last content
+    state = _System(None if writer.system_is_own else writer.system, is_own=writer.system_is_own)
+    return WrittenMessages(writer.contents, grouped[1], state)
+
+
+class _System(NamedTuple):
+    """What is known of the system's field after the beginning of a conversation (`Beginning.state`)."""
+
+    written: Any
+    is_own: bool
+    """The field is that of the client's own body."""
+
+
 class _Conversation(NamedTuple):
     system: Any
     contents: list[Any]
@@ -143,6 +166,7 @@ class _OwnWriter:
     ) -> None:
         """`violations` are those of entries that can only be sent as they came: their own server says what is wrong."""
         self._violations = violations
+        self._request = request
         self._source = source
         self._profile = profile
         self._entries: Sequence[Any] = source.canonical.get("contents") or ()
@@ -152,10 +176,12 @@ class _OwnWriter:
         self._is_new = False
         """The last content was translated, so that another one of its role can be joined to it."""
         self.system: Any = None
+        self.system_is_own = False
+        """The system's field is that of the client's own body."""
         self.warnings: list[str] = []
 
     def write(self, groups: Sequence[MessageGroup]) -> None:
-        system = self._write_system(groups)
+        system = self._write_system(groups) if self._request.before is None else self._take_system()
         for block in divide_into_blocks(self._source, groups):
             if not system or not any(group is one for group in block.groups for one in system):
                 self._add_block(block)
@@ -165,12 +191,21 @@ class _OwnWriter:
         count = next((place for place, group in enumerate(groups) if not self._is_system(group)), len(groups))
         present = [message for group in groups[:count] for message in group.sources]
         read = [message for message in self._source.messages if self._is_field(message)]
-        if len(present) == len(read) and all(map(is_, present, read)):
+        self.system_is_own = len(present) == len(read) and all(map(is_, present, read))
+        if self.system_is_own:
             self.system = self._source.body.get("systemInstruction")
         else:
             text = self._now.write_system(groups[:count])
             self.system = None if text is None else {"parts": [{"text": text}]}
         return list(groups[:count])
+
+    def _take_system(self) -> list[MessageGroup]:
+        """Take the system's field from the beginning; none of the groups after it is part of it."""
+        assert self._request.before is not None
+        known: _System = self._request.before.state
+        self.system_is_own = known.is_own
+        self.system = self._source.body.get("systemInstruction") if known.is_own else known.written
+        return []
 
     def _is_system(self, group: MessageGroup) -> bool:
         """Whether leading messages belong to the field, which is the only place that the API has for them."""

@@ -57,6 +57,12 @@ _BLOCK_OF_DELTA = {
 }
 _TEXT_FIELDS = {"text_delta": "text", "thinking_delta": "thinking"}
 """The deltas of a text, each with its field, which is also the type of its block."""
+_METRICS = {
+    "inputTokenCount": "input_tokens",
+    "outputTokenCount": "output_tokens",
+    "cacheReadInputTokenCount": "cache_read_input_tokens",
+    "cacheWriteInputTokenCount": "cache_creation_input_tokens",
+}
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 """The names of events that are passed on: another one could end its line."""
 _ANY_TEXT = "."
@@ -213,6 +219,7 @@ class MessageAssembler:
             case "message_delta":
                 self._feed_message_delta(value, out)
             case "message_stop":
+                self._add_late_usage(value)
                 self._stop_message(out)
             case "message":
                 self._feed_whole(value, out)
@@ -296,6 +303,17 @@ class MessageAssembler:
         metadata = holder.get("provider_metadata")
         if isinstance(metadata, dict) and self._usage is not None:
             self._usage = {**self._usage, "provider_metadata": metadata}
+
+    def _add_late_usage(self, holder: Mapping[str, Any]) -> None:
+        """Add the usage that only the end of the reply has: Bedrock's metrics have the cached tokens
+        (BerriAI/litellm#24850)."""
+        known = self._usage
+        metrics = holder.get("amazon-bedrock-invocationMetrics")
+        if isinstance(metrics, dict):
+            counts = {name: metrics[key] for key, name in _METRICS.items() if metrics.get(key)}
+            self._usage = {**counts, **(known or {})} if counts else known
+        self._add_usage(holder)
+        self._has_inferred = self._has_inferred or known != self._usage
 
     def _add_transformations(self, holder: Mapping[str, Any]) -> None:
         """Warn of what the server left out of the request itself, such as thinking that is bound to another prefix."""

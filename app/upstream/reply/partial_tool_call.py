@@ -351,11 +351,13 @@ class PartialToolCall:
         return self._meaning
 
     def is_continued_by(self, fragment: ToolCallFragment) -> bool:
-        """Whether a fragment with another id or index belongs to this call nevertheless: its name is empty, and the
-        arguments of this call are not complete (oracle/langchain-oracle#163)."""
+        """Whether a fragment with another id or index belongs to this call nevertheless: its name is empty, or it has
+        neither name nor id, and the arguments of this call are not complete (oracle/langchain-oracle#163,
+        sgl-project/sglang#23071)."""
         function = fragment.function
-        is_rest = function is not None and function.name == "" and bool(function.arguments)
-        return is_rest and self.name != "" and not self.complete()
+        if function is None or not function.arguments or not self.name or self.complete():
+            return False
+        return function.name == "" or (function.name is None and not fragment.id)
 
     def is_ended_by(self, fragment: ToolCallFragment, known_id: bool) -> bool:
         """Whether a fragment that has this call's id, index or position begins another call nevertheless."""

@@ -199,6 +199,7 @@ class ResponsesAssembler:
             self._fail(faults.from_object(event.whole, None), out)
         elif name.startswith("response."):
             self.started = True
+            self._has_inferred = self._has_inferred or event.is_flat
             if event.unread:
                 text = f"the model server's event {name} has a field {event.unread!r} that is not an object"
                 self._fail(faults.make_fault("upstream_protocol", text), out)

@@ -20,11 +20,13 @@ from app.upstream.responses.event import KeptEvent, ResponseEvent
 _TEXTS = ("type", "delta", "text", "refusal", "arguments", "input", "item_id")
 _NUMBERS = ("output_index", "content_index", "summary_index")
 _OBJECTS = ("item", "response", "annotation", "part")
+_ENDS = ("completed", "incomplete", "failed", "cancelled")
 _NEEDED = {
     "item": frozenset(("response.output_item.added", "response.output_item.done")),
-    "response": frozenset(f"response.{word}" for word in ("completed", "incomplete", "failed", "cancelled")),
+    "response": frozenset(f"response.{word}" for word in _ENDS),
 }
 """The events that say nothing without an object."""
+_WITH_RESPONSE = frozenset(f"response.{word}" for word in ("created", "in_progress", "queued", *_ENDS))
 
 _EVENT = b"event:"
 _DELTAS = frozenset(
@@ -56,6 +58,8 @@ class EventDecoder(RepeatedEventDecoder[ResponseEvent | KeptEvent | None]):
         event = value.event if type(value) is KeptEvent else value
         if type(event) is ResponseEvent and not event.type:
             event.type = self._find_name(event.whole or {})
+            if event.type in _WITH_RESPONSE and event.response is None:
+                _set_response(event)
             if type(value) is KeptEvent:
                 value.is_named = bool(event.type)
         return value
@@ -64,7 +68,10 @@ class EventDecoder(RepeatedEventDecoder[ResponseEvent | KeptEvent | None]):
         """Return the name of an event that has it only in the line before its data; "" for any other object."""
         line = self.head[: self.head.find(b"\n")]
         name = line[len(_EVENT) :].strip().decode("utf-8", "replace") if line[: len(_EVENT)] == _EVENT else ""
-        return name if name.startswith("response.") and not isinstance(whole.get("output"), list) else ""
+        is_named = name.startswith("response.") and (
+            name in _WITH_RESPONSE or not isinstance(whole.get("output"), list)
+        )
+        return name if is_named else ""
 
     @override
     def _is_like(self, value: ResponseEvent | KeptEvent | None, data: bytes) -> bool:
@@ -104,6 +111,9 @@ def decode(data: bytes) -> ResponseEvent | None:
         event = _strict(data)
         if not event.type or event.type == "error":
             event.whole = _decode_any(data)
+        elif event.response is None and event.type in _WITH_RESPONSE:
+            event.whole = _decode_any(data)
+            _set_response(event)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return _decode_leniently(data)
     return event
@@ -128,4 +138,14 @@ def _decode_leniently(data: bytes) -> ResponseEvent | None:
             event.unread = name
     if not event.type or event.type == "error":
         event.whole = clean(value)
+    elif event.response is None and not event.unread and event.type in _WITH_RESPONSE:
+        event.whole = clean(value)
+        _set_response(event)
     return event
+
+
+def _set_response(event: ResponseEvent) -> None:
+    """Take the event itself as the response that it does not have (7836246/cursor2api#116)."""
+    whole = event.whole or {}
+    if isinstance(whole.get("output"), list) or "status" in whole:
+        event.response, event.is_flat = {key: value for key, value in whole.items() if key != "type"}, True

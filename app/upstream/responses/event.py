@@ -31,6 +31,8 @@ class ResponseEvent(Struct, gc=False):
     """`delta` may begin or end with half a surrogate pair, whose other half is in a neighbouring event."""
     is_odd: bool = False
     """The strict decoder has refused it."""
+    is_flat: bool = False
+    """The response is not in a field of the event: the event is the response."""
     unread: str = ""
     """The name of a field without which the event says nothing, and which is no object."""
 

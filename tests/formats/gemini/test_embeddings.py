@@ -1,11 +1,10 @@
 """Embeddings in the words of Gemini's API and of `/v1/embeddings`."""
 
-import json
 from typing import Any
 
 import pytest
-from app.errors import BadRequest, InvalidInput
-from app.formats.gemini.embeddings import parse_embed_body, write_embeddings
+from app.errors import InvalidInput
+from app.formats.gemini.embeddings import is_own_answer, parse_embed_body, write_embeddings
 
 from tests.each_case import each_case
 
@@ -15,7 +14,7 @@ IMAGE: Json = {"inline_data": {"mimeType": "image/png", "data": ""}}
 
 
 def parse(body: Any, *, batch: bool = False) -> Json:
-    return parse_embed_body(json.dumps(body).encode(), "m", batch=batch)
+    return parse_embed_body(body, "m", batch=batch)
 
 
 @each_case(
@@ -53,11 +52,6 @@ def test_what_is_wrong_is_said_at_its_place(body: Json, batch: bool, paths: list
     assert [one.path for one in caught.value.violations] == paths
 
 
-def test_a_body_that_is_not_json_is_refused() -> None:
-    with pytest.raises(BadRequest):
-        parse_embed_body(b"{", "m", batch=True)
-
-
 def test_vectors_come_in_the_order_of_their_numbers() -> None:
     rows = [{"index": 1, "embedding": [2]}, {"index": 0, "embedding": [1]}]
     usage = {"total_tokens": 5}
@@ -74,3 +68,19 @@ def test_vectors_come_in_the_order_of_their_numbers() -> None:
 def test_another_answer_is_an_error(answer: Any) -> None:
     with pytest.raises(ValueError, match="the answer has"):
         write_embeddings(answer, batch=False)
+
+
+@each_case(
+    ("answer", "is_own"),
+    [
+        ({"embedding": {"values": [1]}}, True),
+        ({"embeddings": []}, True),
+        ({"data": [], "embeddings": []}, False),
+        ({"embedding": [1]}, False),
+        ({"embeddings": [[1]]}, False),
+        ({"data": []}, False),
+        ([], False),
+    ],
+)
+def test_an_answer_of_the_api_itself_is_known(answer: Any, is_own: bool) -> None:
+    assert is_own_answer(answer) is is_own

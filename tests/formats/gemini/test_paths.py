@@ -14,6 +14,8 @@ from tests.each_case import each_case
         ("POST", "/v1/models/m:8b:generateContent", b"", {}, True),
         ("POST", "/v1/projects/p/locations/l/x", b"", {}, True),
         ("POST", "/v1/publishers/google/models/m:generateContent", b"", {}, True),
+        ("POST", "/upload/v1beta/files", b"", {}, True),
+        ("POST", "/v1/uploads", b"", {}, False),
         ("POST", "/v1/models/m", b"", {}, False),
         ("POST", "/v1/chat", b"key=k", {}, False),
         ("GET", "/v1/models/m:8b", b"", {}, False),

@@ -7,6 +7,7 @@ from typing import Any
 from app.observe.request_log.redaction import (
     Edit,
     Span,
+    add_values,
     is_stream,
     make_finder,
     move_parts,
@@ -52,6 +53,36 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----"
     ],
 )
 def test_keys_and_personal_data_are_removed_from_a_text(text: str, kept: str) -> None:
+    assert redact_text(text, FIND) == kept
+
+
+@each_case(
+    ("text", "kept"),
+    [
+        ("Ann", "[PERSON]"),
+        ("Ann's friend Anna, Ann-Marie", "[PERSON]'s friend Anna, [PERSON]-Marie"),
+        ("Jo Ann Lee and Ann Lee", "Jo [PERSON] and [PERSON]"),
+        ("李明说, alice@example.com", "[PERSON]说, [EMAIL]"),
+        ("at +1 (555) 0100 now", "at [PHONE] now"),
+        ("Annex", "Annex"),
+    ],
+)
+def test_values_that_a_service_found_are_removed(text: str, kept: str) -> None:
+    values = {"Ann": "PERSON", "Ann Lee": "PERSON", "李明": "PERSON", " +1 (555) 0100 ": "PHONE", " ": "PERSON"}
+    assert redact_text(text, add_values(FIND, values)) == kept
+    body = json.dumps({"a": text}, ensure_ascii=False).encode()
+    assert json.loads(redact_json(body, add_values(FIND, values))) == {"a": kept}
+
+
+@each_case(
+    ("text", "kept"),
+    [
+        ("2024 5555 5555 5555 4444", "2024 [CARD]"),
+        (" ".join(["4111 1111 1111 1111"] * 5), " ".join(["[CARD]"] * 5)),
+        ("DE89370400440532013000 GB82WEST12345698765432", "[IBAN] [IBAN]"),
+    ],
+)
+def test_numbers_beside_others_are_removed(text: str, kept: str) -> None:
     assert redact_text(text, FIND) == kept
 
 

@@ -1,5 +1,6 @@
 """Bodies of the Gemini API that a server has refused."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -161,6 +162,33 @@ def test_a_refusal_that_repeats_its_callers_words_changes_nothing_for_others() -
         server.requests.clear()
         assert gateway.post(path, body).status == 200
     assert json.loads(server.requests[0].content)["generationConfig"] == body["generationConfig"]
+
+
+def test_what_made_the_body_of_one_caller_acceptable_changes_nothing_for_another() -> None:
+    """The caller writes its words where the repair leaves them out, so that the server takes the repaired body."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        config = json.loads(request.content).get("generationConfig", {}).get("thinkingConfig", {})
+        odd = [name for name in config if "supported" in name]
+        return refuse(f'Unknown name "{odd[0]}": Cannot find field.') if odd else httpx.Response(200, json=REPLY)
+
+    server = ModelServer(answer)
+    contents = [{"role": "user", "parts": [{"text": "Q"}]}]
+    path, thinks = "/v1beta/models/m:generateContent", {"thinkingConfig": {"thinkingBudget": 512}}
+    odd = {"thinkingConfig": {"thinking is not supported": 1}}
+    keys = {name: f"{name}-0123456789abcdef" for name in ("one", "other")}
+    rows = {name: {"sha256": hashlib.sha256(key.encode()).hexdigest()} for name, key in keys.items()}
+    with Running({**SETTINGS, "keys": rows}, server) as gateway:
+
+        def post(key: str, options: Json) -> Json:
+            body = {"contents": contents, "generationConfig": options}
+            assert gateway.post(path, body, {"x-goog-api-key": keys[key]}).status == 200
+            sent: Json = json.loads(server.requests[-1].content)
+            return sent.get("generationConfig", {})
+
+        assert post("one", odd) == {}
+        assert post("other", thinks) == thinks
+        assert post("one", thinks) == {}
 
 
 def test_a_repair_loses_no_content_in_another_form() -> None:

@@ -1,0 +1,122 @@
+"""`ReplyJudge`: what guards say of the parts of a reply."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from app.guards.masking import ValueMasker
+from app.guards.memory import PASSED, make_key
+from app.guards.placeholders import Placeholders
+from app.guards.questions import Questions
+from app.guards.restoring import restore_text
+from app.guards.rules import GuardRule
+from app.guards.verdicts import GuardError, Pass, Reject, Replace, TextPart, Verdict, cut_reason
+from app.guards.watch import JudgedReply
+
+log = logging.getLogger("parley.guards")
+
+
+class ReplyJudge:
+    def __init__(
+        self, questions: Questions, placeholders: Placeholders, make_masker: Callable[[], ValueMasker]
+    ) -> None:
+        """`make_masker` makes one with the detectors of the request."""
+        self._questions = questions
+        self._guards = questions.guards
+        self._placeholders = placeholders
+        self._make_masker = make_masker
+
+    async def judge(self, parts: Sequence[TextPart], *, final: bool, overlap: str = "") -> JudgedReply:
+        """Return which part of a reply is passed on. `overlap` is what was released before of the first part. Raises
+        GuardUnavailable."""
+        texts: dict[str, str] = {}
+        holdback = 0
+        for rule in self._questions.chosen.replying:
+            current = [replace(part, text=texts.get(part.id, part.text)) for part in parts]
+            shown = _select(rule, current)
+            if not shown:
+                continue
+            if rule.sees_original:
+                shown = [self._restore(part) for part in shown]
+            try:
+                verdict = (
+                    self._find_locally(rule, shown)
+                    if rule.detectors
+                    else await self._questions.ask(rule, shown, "reply", final=final)
+                )
+            except GuardError as error:
+                self._questions.fail(rule, "reply", error)
+                continue
+            if isinstance(verdict, Reject):
+                self._guards.count_check(rule.name, "reply", "reject")
+                id_ = self._questions.facts.request_id
+                log.info("request %s: the guard %s has refused the reply", id_, rule.name)
+                return JudgedReply(refused=(rule.name, cut_reason(verdict.reason), verdict.category))
+            holdback = max(holdback, verdict.holdback)
+            new = self._take_replacements(rule, shown, verdict) if isinstance(verdict, Replace) else {}
+            if not new.get(parts[0].id, overlap).startswith(overlap):
+                self._questions.fail(rule, "reply", GuardError("it replaces a text that was released before"))
+                continue
+            self._guards.count_check(rule.name, "reply", "replace" if new else "pass")
+            texts |= new
+        return JudgedReply(texts, holdback)
+
+    def _restore(self, part: TextPart) -> TextPart:
+        return replace(part, text=restore_text(part.text, self._placeholders, in_json=part.kind == "arguments"))
+
+    def _take_replacements(self, rule: GuardRule, shown: Sequence[TextPart], verdict: Replace) -> dict[str, str]:
+        new = {part.id: verdict.texts[part.id] for part in shown if part.id in verdict.texts}
+        if rule.sees_original:
+            masker = self._make_masker()
+            masker.words.update(self._placeholders.words)
+            kinds = {part.id: part.kind for part in shown}
+            new = {
+                id_: masker.mask_arguments(text, of_model=True).text
+                if kinds[id_] == "arguments"
+                else masker.mask_known(text)
+                for id_, text in new.items()
+            }
+        return new
+
+    def _find_locally(self, rule: GuardRule, parts: Sequence[TextPart]) -> Verdict:
+        ignored = self._questions.chosen.masking.is_ignored
+        masker = ValueMasker(self._guards.make_find([rule]), self._placeholders, ignored)
+        texts: dict[str, str] = {}
+        for part in parts:
+            found = masker.mask(part.text)
+            refused = found.refused or (masker.mask(part.name).refused if part.name else None)
+            if part.kind == "arguments":  # its strings are searched behind their escapes
+                found = masker.mask_arguments(part.text, of_model=False)
+            refused = refused or found.refused
+            if refused is not None:
+                return Reject(refused.reason, refused.kind.lower())
+            if found.text != part.text:
+                texts[part.id] = found.text
+        return Replace(texts) if texts else Pass()
+
+    async def observe(self, parts: Sequence[TextPart]) -> None:
+        """Ask the guards that only observe replies."""
+        for rule in self._questions.chosen.watching:
+            try:
+                verdict = await self._questions.ask(rule, _select(rule, parts), "reply")
+                self._guards.count_check(rule.name, "reply", type(verdict).__name__.lower())
+            except GuardError as error:
+                self._guards.count_check(rule.name, "reply", "failed")
+                id_ = self._questions.facts.request_id
+                log.error("request %s: the guard %s gave no verdict: %s", id_, rule.name, error)
+            except Exception:
+                log.exception("defect while a guard observed a reply")
+
+    def remember(self, parts: Sequence[TextPart]) -> None:
+        """Remember that parts of a reply have passed, which come back as history."""
+        chosen, scope = self._questions.chosen, self._questions.facts.scope
+        for rule in chosen.replying:
+            if rule.url and rule in chosen.judging and rule.context == "new":
+                digest = self._guards.digest(rule)
+                for part in _select(rule, parts):
+                    self._guards.memory.put(make_key(digest, scope, part), PASSED, rule.remember_seconds)
+
+
+def _select(rule: GuardRule, parts: Sequence[TextPart]) -> list[TextPart]:
+    return [part for part in parts if part.kind != "reasoning" or rule.reasoning == "check"]
