@@ -51,7 +51,7 @@ def _fold_last(body: dict[str, Any]) -> dict[str, Any] | None:
     messages = body.get("messages") or ()
     if len(messages) < 2 or [message.get("role") for message in messages[-2:]] != ["user", "assistant"]:
         return None
-    given, said = map(_list_blocks, messages[-2:])
+    given, said = _list_blocks(messages[-2]), _list_blocks(messages[-1])
     if not all(isinstance(block, dict) and block.get("type") in ("text", *_OPAQUE) for block in said):
         return None
     texts = [block for block in said if block["type"] == "text"]
