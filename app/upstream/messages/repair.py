@@ -48,7 +48,7 @@ def _ends_with_result(messages: list[dict[str, Any]]) -> bool:
 def _fold_last(body: dict[str, Any]) -> dict[str, Any] | None:
     """Return the body whose last message, one of the assistant, is in the user's message before it; None if there is
     none, or if it has calls. Its reasoning is left out."""
-    messages = body.get("messages") or ()
+    messages: list[dict[str, Any]] = body.get("messages") or []
     if len(messages) < 2 or [message.get("role") for message in messages[-2:]] != ["user", "assistant"]:
         return None
     given, said = _list_blocks(messages[-2]), _list_blocks(messages[-1])
