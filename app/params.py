@@ -138,7 +138,8 @@ class GenerationParams(BaseModel):
 
     def given_params(self) -> dict[str, Any]:
         """Return the parameters that the caller gave, with None for those that were given as null."""
-        return {name: value for name, value in self if value is not None or name in self.model_fields_set}
+        given = self.model_fields_set
+        return {name: value for name, value in vars(self).items() if value is not None or name in given}
 
 
 class GenerateCfg(GenerationParams):

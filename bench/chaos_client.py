@@ -367,7 +367,7 @@ class Client:
         ends_with_client = head.status == 409 and "cancel_on_disconnect" not in request.body
         if head.status not in TYPED_STATUSES and not ends_with_client:
             raise WrongReplyError(f"{request.then}: {head.status} {error['code']}: {error['message'][:300]}")
-        return f"{request.then}: {head.status} {error['code']}"
+        return f"{request.then}: {head.status} {read_error_code(error)}"
 
     def _judge(self, request: Request, received: Received, outcome: str) -> str:
         self._check(request, received)

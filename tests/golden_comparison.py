@@ -12,6 +12,7 @@ from typing import Any
 
 Json = dict[str, Any]
 _PLACEHOLDER = re.compile(r"<([a-z_]+)(?::([A-Za-z0-9_]+))?>")
+_CHOICES = frozenset({"<has>", "<contains>", "<one_of>"})
 _NUMBERS = frozenset({"ms", "bytes", "number", "time", "estimate"})
 
 
@@ -26,9 +27,9 @@ class Differences:
         ids = {} if ids is None else ids
         if isinstance(expected, str):
             self._compare_text(expected, actual, path, ids)
-        elif isinstance(expected, dict) and len(expected) == 1 and next(iter(expected)) in _CHOICES:
+        elif isinstance(expected, dict) and len(expected) == 1 and not _CHOICES.isdisjoint(expected):
             ((choice, wanted),) = expected.items()
-            _CHOICES[choice](self, wanted, actual, path, ids)
+            self._compare_choice(choice, wanted, actual, path, ids)
         elif isinstance(expected, dict) and isinstance(actual, dict):
             for key, value in expected.items():
                 if key == "content" and value in ("", None) and actual.get(key) in ("", None):
@@ -77,21 +78,15 @@ class Differences:
             return isinstance(actual, int | float)
         return kind == "any"
 
-    def _has(self, text: str, actual: Any, path: str, ids: dict[str, str]) -> None:
-        if not isinstance(actual, str) or text not in actual:
-            self.found.append(f"{path} is {actual!r}, which lacks {text!r}")
-
-    def _contains(self, entries: list[Any], actual: Any, path: str, ids: dict[str, str]) -> None:
-        for entry in entries:
-            if not isinstance(actual, list) or not any(fits(entry, one, ids) for one in actual):
-                self.found.append(f"{path} has no {entry!r}: {actual!r}")
-
-    def _one_of(self, choices: list[Any], actual: Any, path: str, ids: dict[str, str]) -> None:
-        if not any(fits(choice, actual, ids) for choice in choices):
-            self._note(choices, actual, path)
-
-
-_CHOICES = {"<has>": Differences._has, "<contains>": Differences._contains, "<one_of>": Differences._one_of}
+    def _compare_choice(self, choice: str, wanted: Any, actual: Any, path: str, ids: dict[str, str]) -> None:
+        if choice == "<has>" and not (isinstance(actual, str) and wanted in actual):
+            self.found.append(f"{path} is {actual!r}, which lacks {wanted!r}")
+        elif choice == "<contains>":
+            found = actual if isinstance(actual, list) else []
+            missing = [entry for entry in wanted if not any(fits(entry, one, ids) for one in found)]
+            self.found += [f"{path} has no {entry!r}: {actual!r}" for entry in missing]
+        elif choice == "<one_of>" and not any(fits(one, actual, ids) for one in wanted):
+            self._note(wanted, actual, path)
 
 
 def fits(expected: Any, actual: Any, ids: dict[str, str] | None = None) -> bool:

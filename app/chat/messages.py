@@ -6,8 +6,10 @@ A message has a role, its parts have none. Fields of a client format that have n
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -122,13 +124,18 @@ class Message(Struct, frozen=True):
     extra: Mapping[str, Any] = {}
 
 
-class Tool(Struct, frozen=True):
+class Tool(Struct, frozen=True, dict=True):
     name: str
     schema: Mapping[str, Any]
     """The caller's function object, without `{"type": "function", ...}` around it."""
     mark: CacheMark | None = None
     custom: bool = False
     """A custom tool of OpenAI's APIs, whose calls have one text instead of arguments. `schema` is its function."""
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """`schema` as JSON, which several steps look at."""
+        return msgspec.json.encode(self.schema)
 
 
 NamedMedia: TypeAlias = Literal["never", "untaken", "with_tools"]

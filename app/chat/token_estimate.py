@@ -56,7 +56,7 @@ def count_bytes(messages: Sequence[Message]) -> int:
 
 
 def _count_tools(tools: Sequence[Tool]) -> int:
-    return sum([len(msgspec.json.encode(tool.schema)) for tool in tools])
+    return sum([len(tool.encoded) for tool in tools])
 
 
 def _text_size(text: str) -> int:

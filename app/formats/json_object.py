@@ -24,11 +24,31 @@ def parse_object(raw: bytes | bytearray, memory: CallerMemory | None = None) -> 
 
 
 def parse_json(raw: bytes | bytearray) -> Any:
-    """Return the value of a body. Raises as `parse_object`."""
+    """Return the value of a body. Raises as `parse_object`.
+
+    Half of a surrogate pair becomes U+FFFD: a client that cuts a text in the middle of an emoji would send the same
+    history again and again (BerriAI/litellm issue 24196).
+    """
     try:
         return read_json(raw)
     except ValueError as error:
-        raise invalid_json(raw, error) from None
+        if not any(problem in str(error) for problem in _HALF_PAIRS):
+            raise invalid_json(raw, error) from None
+    whole = _UNICODE_ESCAPE.sub(_replace_half, raw)
+    try:
+        return read_json(whole)
+    except ValueError as error:
+        raise invalid_json(whole, error) from None
+
+
+def _replace_half(match: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if match["half"] else match[0]
+
+
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_UNICODE_ESCAPE = re.compile(rb"%b%b|(?P<half>%b|%b)|\\." % (_HIGH, _LOW, _HIGH, _LOW), re.DOTALL)
+_HALF_PAIRS = ("unexpected end of hex escape", "lone leading surrogate in hex escape")
+"""What the JSON parser says of half a surrogate pair, and of an escape that is cut off."""
 
 
 def not_an_object(body: Any) -> BadRequest:

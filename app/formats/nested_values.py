@@ -1,6 +1,7 @@
 """Looks at every value of a body, however deep: whether JSON can express it, and how many there are in lists.
 
-Values are looked at level by level: a call for each object would cost more than the look at what is in it.
+Values are looked at level by level: a call for each object would cost more than the look at what is in it. Texts, which
+most values are, are left out at once.
 """
 
 import math
@@ -14,24 +15,30 @@ MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
 def are_valid(values: Sequence[Any], max_nesting: int) -> bool:
     """Whether JSON can express every number, and no value is nested deeper than `max_nesting`."""
     level: list[Any] = list(values)
-    for _ in range(max_nesting + 1):
+    for _ in range(max_nesting):
         inner: list[Any] = []
         for value in level:
-            if isinstance(value, str) or value is None:
-                continue
             if isinstance(value, dict):
-                inner.extend(value.values())
+                for member in value.values():
+                    if not isinstance(member, str):
+                        inner.append(member)
             elif isinstance(value, list):
-                inner.extend(value)
-            elif isinstance(value, float):
-                if not math.isfinite(value):
-                    return False
-            elif isinstance(value, int) and not MIN_INTEGER <= value <= MAX_INTEGER:
+                for member in value:
+                    if not isinstance(member, str):
+                        inner.append(member)
+            elif not _is_valid(value):
                 return False
         if not inner:
             return True
         level = inner
-    return False
+    return all([_is_valid(value) and not (isinstance(value, (dict, list)) and value) for value in level])
+
+
+def _is_valid(value: Any) -> bool:
+    """Whether a value is no number, or one that JSON can express."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or MIN_INTEGER <= value <= MAX_INTEGER
 
 
 def count_entries(values: Sequence[Any]) -> int:

@@ -23,19 +23,21 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 """Keywords with schemas by name."""
 
 
-def complete_function(function: Mapping[str, Any]) -> dict[str, Any]:
+def complete_function(function: Mapping[str, Any], encoded: bytes = b"") -> dict[str, Any]:
     """Return the function with a schema of an object as its parameters. Everything that the schema says stays. A null
-    says nothing: clients that are written in typed languages send it for what is not set."""
-    given = _drop_nulls(function, _MAX_NULL_DEPTH) if _has_nulls(function) else function
+    says nothing: clients that are written in typed languages send it for what is not set. `encoded` is the function as
+    JSON, if that is known."""
+    given = _drop_nulls(function, _MAX_NULL_DEPTH) if _has_nulls(function, encoded) else function
     if _is_complete(given.get("parameters")):
         return dict(given)
     return {**given, "parameters": _complete_parameters(given.get("parameters"))}
 
 
-def _has_nulls(function: Mapping[str, Any]) -> bool:
+def _has_nulls(function: Mapping[str, Any], encoded: bytes) -> bool:
     """Whether a keyword may be null that `_drop_nulls` leaves out."""
     try:
-        return _find_null(msgspec.json.encode(function)) is not None
+        text = encoded or msgspec.json.encode(function)
+        return b":null" in text and _find_null(text) is not None
     except (TypeError, ValueError, RecursionError):
         return True
 

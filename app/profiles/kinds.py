@@ -467,6 +467,11 @@ FACTS: dict[str, dict[str, Fact]] = {
             "providers cache, and a session stays at one of them",
             "openrouter.ai/docs/guides/best-practices/prompt-caching",
         ),
+        efforts=Fact(
+            ("minimal", "low", "medium", "high", "xhigh", "max"),
+            "the words of its SDKs beside `none`; each provider gets one that it knows",
+            "openrouter.ai/docs/client-sdks/typescript/models/reasoningeffort.md; theopenco/llmgateway issue 2558",
+        ),
         thinking_switch=Fact("reasoning_object", "`reasoning.enabled`", _OPENROUTER_REASONING),
         thinking_budget=Fact("reasoning_max_tokens", "`reasoning.max_tokens`", _OPENROUTER_REASONING),
         effort_excludes=Fact(

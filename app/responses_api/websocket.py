@@ -395,7 +395,7 @@ class _Frames:
 
 def _is_error(event: bytes) -> bool:
     """Whether it is an event `error`, which has no status in a stream: `response.failed` follows it."""
-    return b"event: error" in event.split(b"\n")
+    return event.startswith(b"event: error\n")
 
 
 def _find_data(event: bytes) -> str | None:

@@ -31,7 +31,7 @@ from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
 from app.steps.json_format import is_enforced
 from app.steps.media.requests import is_sent_unchanged
-from app.steps.pipeline import prepare_request, repair_request
+from app.steps.pipeline import prepare_repaired, repair_request
 from app.steps.prompted_tools import uses_prompted_tools
 from app.steps.truncation.truncate import input_limit
 
@@ -127,7 +127,7 @@ def _extend(
     repairs = () if before is None else before.warnings
     try:
         repaired, more = repair_request(_cut(request, before, start, end), profile)
-        prepared, warnings = prepare_request(repaired, profile, counter, {})
+        prepared, warnings = prepare_repaired(repaired, [], profile, counter, {})
     except ParleyError:
         return None
     written = None if len(warnings) > len(repairs) else write(prepared, profile)

@@ -37,7 +37,7 @@ def type_function_parameters(request: ChatRequest, profile: Profile) -> ChatRequ
 
 
 def _add_types(tool: Tool) -> Tool:
-    complete = complete_function(tool.schema)
+    complete = complete_function(tool.schema, tool.encoded)
     parameters = add_types(complete["parameters"])
     return (
         tool if parameters == complete["parameters"] else replace(tool, schema={**complete, "parameters": parameters})

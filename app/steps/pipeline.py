@@ -54,6 +54,7 @@ __all__ = [
     "passes_reply",
     "passes_unread",
     "has_media",
+    "prepare_repaired",
     "prepare_request",
     "repair_request",
     "reply_stages",
@@ -148,7 +149,18 @@ def prepare_request(
         InvalidInput: see `repair_request`; also a `function_choice` that names an unknown function.
         ContextTooLong: the conversation exceeds the limit even after truncation.
     """
-    request, warnings = repair_request(request, profile)
+    repaired, warnings = repair_request(request, profile)
+    return prepare_repaired(repaired, warnings, profile, counter, media)
+
+
+def prepare_repaired(
+    request: ChatRequest,
+    warnings: list[str],
+    profile: Profile,
+    counter: TokenCounter,
+    media: Mapping[MediaRequest, Attachment],
+) -> tuple[ChatRequest, list[str]]:
+    """Do what `prepare_request` does after `repair_request`, which has returned the request and these warnings."""
     if request.before is not None:
         warnings = [*request.before.warnings, *warnings]
     request, unsent = _drop_empty_messages(request, profile)

@@ -245,7 +245,8 @@ def http_status(value: object) -> int | None:
 
 _REFUSED_REASONING = re.compile(
     r"invalid_encrypted_content|encrypted.content.*(?:could not be verified|decrypt|not issued to this caller)|"
-    r"signature\b.*\bthinking|\bthinking\b.*\bsignature|thinking.? blocks.*cannot be modified|"
+    r"signature\b.*\bthinking|\bthinking\b.*\bsignature|"
+    r"thinking.? blocks?.*(?:cannot be modified|must contain thinking)|"
     r"item with id .rs_\w*. not found|of type .reasoning. was provided without|"
     r"(?:corrupted|invalid) thought.?signature|thought.?signature is (?:not valid|invalid)",
     re.IGNORECASE | re.DOTALL,

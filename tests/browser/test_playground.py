@@ -489,6 +489,24 @@ def test_the_page_requests_a_key_and_keeps_it_for_the_tab_alone(open_page: OpenP
         expect(page.get_by_role("alert")).to_contain_text("admin")
 
 
+def test_the_page_asks_for_another_key_when_the_present_one_expires(open_page: OpenPage) -> None:
+    with PageGateway(WITH_KEY) as gateway:
+        page = open_page(gateway.url)
+        field = page.get_by_label("API key")
+        field.fill("foo")
+        field.press("Enter")
+        expect(field).to_have_count(0)
+        expired = {"error": {"code": "invalid_api_key", "message": "the key has expired"}}
+        page.route("**/v1/**", lambda route: route.fulfill(status=401, json=expired))
+        ask(page, "Hello")
+        expect(page.locator(".problem").last).to_contain_text("the key has expired")
+        expect(page.get_by_text("The gateway refused this key.")).to_be_visible()
+        page.unroute("**/v1/**")
+        page.get_by_role("button", name="Try again").click()
+        expect(page.locator(".rows")).to_contain_text("complete")
+        expect(field).to_have_count(0)
+
+
 def test_the_late_answer_for_an_earlier_key_is_ignored(open_page: OpenPage) -> None:
     with PageGateway(WITH_KEY) as gateway:
         page = open_page(gateway.url)

@@ -1,4 +1,5 @@
-from app.chat.messages import make_call_id
+from app.chat.messages import Tool, make_call_id
+from msgspec.structs import replace
 
 
 def test_an_id_is_made_from_all_that_it_names() -> None:
@@ -8,3 +9,11 @@ def test_an_id_is_made_from_all_that_it_names() -> None:
 
 def test_a_lone_surrogate_makes_an_id_too() -> None:
     assert make_call_id("\ud800").startswith("call_")
+
+
+def test_the_json_of_a_tool_is_written_once_and_is_that_of_its_schema() -> None:
+    tool = Tool("f", {"name": "f", "description": "é"})
+    assert tool.encoded == '{"name":"f","description":"é"}'.encode()
+    assert tool.encoded is tool.encoded
+    assert replace(tool, schema={"name": "g"}).encoded == b'{"name":"g"}'
+    assert tool == Tool("f", {"name": "f", "description": "é"})

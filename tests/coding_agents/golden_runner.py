@@ -55,7 +55,8 @@ class Reply:
         if frames is None:
             own: str = self.body["id"]
             return own
-        return next(frame["response"]["id"] for frame in frames if "response" in frame)
+        first: str = next(frame["response"]["id"] for frame in frames if "response" in frame)
+        return first
 
 
 @dataclass
@@ -201,7 +202,8 @@ def _write_as_codex(item: Json) -> Json:
 def compare(case: Json, run: Run) -> list[str]:
     """Return what differs from what the case expects."""
     expect = case["expect"]
-    differences, ids = Differences(), {}
+    differences = Differences()
+    ids: dict[str, str] = {}
     for number, (wanted, reply) in enumerate(zip(expect.get("replies", ()), run.replies, strict=True)):
         _compare_reply(differences, wanted, reply, f"reply[{number}]", ids)
     if expect.get("upstream") is not None:

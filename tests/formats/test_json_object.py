@@ -16,6 +16,27 @@ def test_the_object_of_a_body_is_read() -> None:
 
 
 @each_case(
+    ("text", "read"),
+    [
+        (rb"\ud83d", "\ufffd"),
+        (rb"\uDE00 end", "\ufffd end"),
+        (rb"\ud83d\ud83d\ude00", "\ufffd😀"),
+        (rb"\\ud83d\ud83d\n\u00e4", "\\ud83d\ufffd\nä"),
+        (rb"\uD83D\\uDE00", "\ufffd\\uDE00"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_replaced(text: bytes, read: str) -> None:
+    """litellm 24196: a client cut a text in the middle of an emoji, and each of its turns was refused."""
+    assert parse_object(b'{"a":"%b"}' % text) == {"a": read}
+    assert parse_object(bytearray(b'{"a":"%b"}' % text)) == {"a": read}
+
+
+def test_an_escape_that_is_cut_off_is_refused() -> None:
+    with pytest.raises(BadRequest, match="it ends inside a string"):
+        parse_object(rb'{"a":"\ud83d')
+
+
+@each_case(
     ("raw", "message"),
     [
         (b"", "the request body is empty: send a JSON object"),

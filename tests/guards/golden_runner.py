@@ -39,6 +39,8 @@ class Played(HttpxUpstream):
     case: Json
     cut: Cut
     sent: list[Json] = field(default_factory=list)
+    counted: list[Json] = field(default_factory=list)
+    """Bodies whose tokens it has counted."""
     asked: dict[str, list[Json]] = field(default_factory=dict)
     used: dict[tuple[str, int], int] = field(default_factory=dict)
     chunk: int = 0
@@ -55,6 +57,7 @@ class Played(HttpxUpstream):
     def _reply(self, request: httpx.Request) -> httpx.Response:
         body = json.loads(request.content)
         if request.url.path.endswith(("/count_tokens", "/input_tokens")):
+            self.counted.append(body)
             return httpx.Response(200, json={"input_tokens": 1}, request=request)
         self.sent.append(body)
         upstream = self.case["given"]["upstream"][len(self.sent) - 1]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from app.chat.messages import Tool
 from app.openai_messages.tool_schemas import complete_function, has_alternatives, merge_alternatives
 
 from tests.each_case import each_case
@@ -133,3 +134,9 @@ def test_nulls_say_nothing() -> None:
     assert complete_function({"name": "f", "parameters": None})["parameters"] == {"type": "object", "properties": {}}
     said = {"name": "f", "description": "null", "parameters": {"type": "object", "properties": {}}}
     assert complete_function(said) == said
+
+
+def test_nulls_are_found_in_json_that_is_known() -> None:
+    function = {"name": "f", "strict": None, "parameters": {"type": "object", "properties": {}}}
+    assert complete_function(function, Tool("f", function).encoded) == complete_function(function)
+    assert complete_function(function, b"{}") == function

@@ -10,6 +10,7 @@ from app.chat.stage import Pipe, Stage
 
 Json = dict[str, Any]
 STOP = Finish("stop")
+PIECE = "x" * 40
 
 
 def texts(text: str, seed: int | None = None) -> list[list[Event]]:
@@ -22,6 +23,14 @@ def texts(text: str, seed: int | None = None) -> list[list[Event]]:
     places = sorted(draw.sample(range(1, len(text)), min(draw.randint(1, 12), len(text) - 1))) if len(text) > 1 else []
     edges = [0, *places, len(text)]
     return [[TextDelta(text[start:end])] for start, end in zip(edges, edges[1:], strict=False) if start < end]
+
+
+def flooded(stage: Stage, first: str, piece: str, times: int) -> list[Event]:
+    """Return what comes out of a text that arrives in many equal pieces."""
+    out = stage.feed([TextDelta(first)])
+    for _ in range(times):
+        out += stage.feed([TextDelta(piece)])
+    return out + stage.feed([STOP])
 
 
 class Reply:

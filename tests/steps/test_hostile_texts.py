@@ -70,7 +70,10 @@ def test_too_many_doubtful_ends_are_text(size: int) -> None:
     assert 2 < len(calls) < 20
     assert {call.arguments for call in calls} == {'{"a":["'}
     assert text.endswith(unit * (4_000 - len(calls)))
-    assert found[-1] == Finish("tool_calls", cacheable=False)
+    end = found[-1]
+    assert isinstance(end, Finish)
+    assert (end.reason, end.cacheable) == ("tool_calls", False)
+    assert any("too much of the reply" in warning for warning in end.warnings)
 
 
 def test_a_call_after_many_that_fail_is_a_call() -> None:
@@ -79,7 +82,7 @@ def test_a_call_after_many_that_fail_is_a_call() -> None:
     text = mention * 500 + '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
     found = joined(feed_pieces(STAGES["hermes"](), text, 20))
     assert [event.name for event in found if isinstance(event, ToolCallDelta)] == ["f"]
-    assert found[-1] == Finish("tool_calls")
+    assert found[-1] == Finish("tool_calls", warnings=("a tool call that cannot be parsed is returned as text",))
 
 
 VALUES = [

@@ -9,8 +9,7 @@ from app.steps.reasoning_parser import ReasoningStage
 
 from tests.each_case import each_case
 from tests.linear_time import linear
-from tests.steps.stage_runner import run, texts
-from tests.steps.test_reasoning_parser import PIECE, flooded
+from tests.steps.stage_runner import PIECE, flooded, run, texts
 
 TAGS = ("<think>", "</think>")
 CALL = "<tool_call>{}"

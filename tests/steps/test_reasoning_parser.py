@@ -4,14 +4,13 @@ from collections.abc import Callable
 
 import pytest
 from app.chat.accumulator import MessageAccumulator
-from app.chat.events import Event, Finish, ReasoningDelta, TextDelta
-from app.chat.stage import Stage
+from app.chat.events import Event, ReasoningDelta, TextDelta
 from app.chat.template_tokens import THINK_TAGS
 from app.steps.reasoning_parser import ReasoningStage, ThinkMode
 
 from tests.each_case import each_case
 from tests.linear_time import linear
-from tests.steps.stage_runner import run, texts
+from tests.steps.stage_runner import PIECE, flooded, run, texts
 
 CALL = "<tool_call>{}"
 
@@ -182,16 +181,6 @@ def repeating(times: int) -> None:
     stage = ReasoningStage("leading", ("<think>", "</think>"))
     stage.feed([ReasoningDelta(PIECE * times)])
     flooded(stage, "<think>", PIECE, times)
-
-
-PIECE = "x" * 40
-
-
-def flooded(stage: Stage, first: str, piece: str, times: int) -> list[Event]:
-    out = stage.feed([TextDelta(first)])
-    for _ in range(times):
-        out += stage.feed([TextDelta(piece)])
-    return out + stage.feed([Finish("stop")])
 
 
 def thinking(mode: ThinkMode, first: str, piece: str) -> Callable[[int], object]:

@@ -39,6 +39,8 @@ def read(
         parsed = parsed.resolve(StoredItems(dict(stored or {})))
     if not isinstance(parsed, ParsedRequest):
         return None
+    if caller is not None:
+        caller.remember()
     known: KnownConversation | None = None if caller is None else caller.conversation
     return replace(parsed.request, known=known)
 

@@ -74,3 +74,29 @@ def test_a_named_choice_becomes_a_demand_where_only_texts_are_taken(message: str
     assert repair({**body, "tool_choice": tool("c")}, message) is None
     flat = {"input": [], "tools": [{"type": "function", "name": "b"}], "tool_choice": {"type": "function", "name": "b"}}
     assert repair(flat, message, "responses") == {**flat, "tool_choice": "required"}
+
+
+@each_case(
+    "message",
+    [
+        "This model does not support assistant message prefill. The conversation must end with a user message.",
+        "Your API request included an `assistant` message in the final position, which would pre-fill the `assistant` "
+        "response. When using output format, pre-filling the `assistant` response is not supported.",
+    ],
+)
+def test_a_refused_last_message_of_the_assistant_is_in_the_one_of_the_user(message: str) -> None:
+    def ask(*messages: Json) -> Json:
+        return {"model": "m", "messages": list(messages)}
+
+    user = {"role": "user", "content": "Hi"}
+    text: Json = {"type": "text", "text": "{"}
+    thought: Json = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    folded = ask({"role": "user", "content": [{"type": "text", "text": "Hi"}, text]})
+    assert repair(ask(user, {"role": "assistant", "content": "{"}), message, "messages") == folded
+    assert repair(ask(user, {"role": "assistant", "content": [thought, text]}), message, "messages") == folded
+    result: Json = {"type": "tool_result", "tool_use_id": "t", "content": "r"}
+    sent = ask({"role": "user", "content": [result]}, {"role": "assistant", "content": [text]})
+    assert repair(sent, message, "messages") == ask({"role": "user", "content": [result, text]})
+    call: Json = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    for last in ([], [user], [{"role": "assistant", "content": "{"}], [user, {"role": "assistant", "content": [call]}]):
+        assert repair(ask(*last), message, "messages") is None

@@ -103,7 +103,8 @@ class Model(Table):
     """How agents show the model. Without it, its name."""
     description: str | None = Field(default=None, max_length=1000)
     context_window: int | None = Field(default=None, ge=1, le=1_000_000_000)
-    """The tokens of a conversation and its reply together. Without it, what the model's servers list."""
+    """The tokens of a conversation and its reply together. Without it, what the model's servers list; of a virtual
+    model, the window of its default model."""
     describe_media_with: str | None = Field(default=None, min_length=1)
     """The model that puts media into words which this one does not take."""
     aliases: tuple[str, ...] = ()

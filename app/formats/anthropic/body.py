@@ -142,6 +142,8 @@ _INSTEAD = {
     "input": "messages",
 }
 """What fields of OpenAI's APIs that are ignored are here."""
+_EXPECTED = _KNOWN | _INSTEAD.keys() | NESTED_PARAMS.keys()
+"""No other field misspells one of them."""
 _PATHS = RequestPaths(
     params="",
     extra_body="",
@@ -289,7 +291,7 @@ def _read_head(
     except ValidationError as error:
         violations += to_violations(error, body, schema=schema, names=names)
     violations += _check_refused(body)
-    unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *NESTED_PARAMS) and body[key] is not None]
+    unknown = [key for key in body if key not in _EXPECTED and body[key] is not None]
     if unknown:
         violations += find_misspelt_fields(unknown, [sorted(_KNOWN)], body)
     return head, violations

@@ -51,6 +51,7 @@ _UNREAD = "reasoning that only another provider can read was left out"
 INVALID_ARGUMENTS = "invalid_arguments"
 """The only key of the `input` of a server's tool whose arguments are no object; its value is their text."""
 _TOOL_CHANGES = ("tool_addition", "tool_removal")
+_encode_json = json.JSONEncoder(ensure_ascii=False).encode
 _ROLE_BLOCKS = {
     "system": ("text", *_TOOL_CHANGES),
     "user": (
@@ -403,7 +404,7 @@ def _read_invalid(block: wire.AnthropicToolUseBlock | PlainToolUse, arguments: s
 
 def _write_arguments(value: Any) -> str:
     """Write an `input` as arguments. A string that holds an object is OpenAI's form of the same."""
-    return value if isinstance(value, str) and is_json_object(value) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) and is_json_object(value) else _encode_json(value)
 
 
 def _read_mark(block: Any, path: str) -> CacheMark | None:
@@ -443,7 +444,7 @@ def _read_server_result(block: wire.AnthropicServerResultBlock) -> Iterator[Text
     elif isinstance(content, list) and all(_is_text(item) for item in content):
         texts = [item["text"] for item in content]
     else:
-        texts = [json.dumps(content, ensure_ascii=False)]
+        texts = [_encode_json(content)]
     found = [Text(text) for text in texts if text]
     yield from found
     if block.is_error and not found:

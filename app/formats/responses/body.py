@@ -109,6 +109,8 @@ _INSTEAD = {
     "function_call": "tool_choice",
 }
 """What fields of other APIs that are ignored are here."""
+_EXPECTED = _KNOWN | _INSTEAD.keys() | _REFUSED.keys()
+"""No other field misspells one of them."""
 _STORED = "previous_response_id"
 """The place of all stored items. What is wrong with their tools was said when they were sent."""
 _OWN_LIST = re.compile(r"mcpl_[0-9a-f]{32}_[0-9]+")
@@ -664,7 +666,7 @@ class _BodyReader:
 
     def _find_unknown_fields(self) -> None:
         body = self._body
-        unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *_REFUSED) and body[key] is not None]
+        unknown = [key for key in body if key not in _EXPECTED and body[key] is not None]
         if unknown:
             self._violations += find_misspelt_fields(unknown, [sorted(_KNOWN | _OTHER_NAMES.keys())], body)
         self._warnings += warn_of_unknown_fields(body, _KNOWN | _REFUSED.keys(), instead=_INSTEAD)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -59,9 +60,14 @@ class Refusal(_Item):
     refusal: str
 
 
+def _read_image_url(value: Any) -> Any:
+    """Return the URL in an object of chat completions."""
+    return value["url"] if isinstance(value, dict) and "url" in value else value
+
+
 class InputImage(_Item):
     type: Literal["input_image"]
-    image_url: Url | None = None
+    image_url: Annotated[Url | None, BeforeValidator(_read_image_url)] = None
     file_id: _FileId = None
     detail: str | None = None
 

@@ -251,8 +251,8 @@ class _ToolParser:
         self._offer("function", namespace, name, function)
 
     def _read_function(self, tool: dict[str, Any], path: str) -> dict[str, Any] | None:
-        """Return the description and the parameters of a tool."""
-        parameters = tool.get("parameters")
+        """Return the description and the parameters of a tool. Clients send tools of MCP as they got them, too."""
+        parameters = tool.get("parameters", tool.get("inputSchema"))
         if not isinstance(parameters, dict | None):
             self._refuse(f"{path}.parameters", "must be a JSON schema, which is an object")
             return None

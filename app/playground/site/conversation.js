@@ -288,6 +288,7 @@ async function settle(run) {
   if (run.state === "finished") {
     const added = await readWhole(run).catch(reportProblem);
     if (!added || get().run !== run) return; // after a failure, the reply stays where it is shown
+    if (get().modelsError) void loadModels();
     const { byMessage, others } = splitByMessage(run.reply.warnings);
     store.set({
       messages: [...get().messages, ...added],
@@ -461,9 +462,10 @@ export async function retry() {
   await start();
 }
 
-/** Put each mistake at the message that has it. @param {unknown} thrown */
+/** Put each mistake at the message that has it, and ask for another key where this one is refused. @param {unknown} thrown */
 function reportProblem(thrown) {
   const error = asGatewayError(thrown);
+  if (error.status === 401) void loadModels();
   /** @type {Record<number, import("./json_marks.js").Violation[]>} */
   const mistakes = {};
   const others = [];

@@ -27,6 +27,18 @@ def compile_tags(tags: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, tags)) if tags else r"(?!)")
 
 
+@lru_cache(maxsize=256)
+def find_starts(tags: tuple[str, ...]) -> frozenset[str]:
+    """Return the first characters of the tags."""
+    return frozenset(tag[0] for tag in tags)
+
+
+@lru_cache(maxsize=32)
+def compile_characters(characters: frozenset[str]) -> re.Pattern[str]:
+    """Return a pattern that finds the first of these characters."""
+    return re.compile(f"[{re.escape(''.join(sorted(characters)))}]")
+
+
 @lru_cache(maxsize=32)
 def _compile_skipped(characters: str) -> re.Pattern[str]:
     return re.compile(f"[^{re.escape(characters)}]|\\Z")

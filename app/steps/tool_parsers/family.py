@@ -80,12 +80,28 @@ class Reader:
         self._families = tuple(families)
         closers = (closer for family in families for closer in family.closers)
         self._starts = frozenset(marker[0] for marker in ("<", "[", *self._markers, *closers))
+        named = _list_ways(families, "name")
+        self._by_separator = {separator: way for way in reversed(named) for separator in _separators(way.syntax)}
+        self._separators = tuple(sorted(self._by_separator, key=len, reverse=True))
+        self._bare_named = [way for way in named if type(way.syntax) is NamedCall and not way.syntax.opening]
+        self._lists = _list_ways(families, "list")
+        self._list_closers = _collect(way.family.closers for way in self._lists)
+        self._objects = _list_ways(families, "object")
+        self._object_closers = _collect(way.family.closers for way in self._objects)
+        self._unclosed = [way.family.name for way in self._objects if not way.family.closers]
+        """The families with objects behind which nothing stands."""
+        self._guesses: list[Grammar] = []
+        """What reads calls at the start of a reply that has lost their opening."""
+        self._guesses += [self._read_named, self._read_name_and_object] if named else []
+        self._guesses += [self._read_list] if self._lists else []
+        self._guesses += [self._read_objects, self._read_code_blocks] if self._objects else []
 
     def __call__(self, r: ParseState) -> Steps:
         """Read a reply. Does not return."""
         r.all_starts = self._starts
-        if r.tools:
-            yield from self._guess(r)
+        for read in self._guesses if r.tools else ():
+            if not r.calls:
+                yield from r.attempt(read(r), guess=True)
         for family in self._families:
             if family.start is not None:
                 r.family = family.name
@@ -97,18 +113,6 @@ class Reader:
                 yield from r.attempt(self.read_block(r, marker))
             elif r.strict or marker in self._plain:
                 r.emit_text(marker)
-
-    def _guess(self, r: ParseState) -> Steps:
-        """Read calls at the start of a reply that has lost its opening."""
-        for guess, read in (
-            ("name", self._read_named),
-            ("name", self._read_name_and_object),
-            ("list", self._read_list),
-            ("object", self._read_objects),
-            ("object", self._read_code_blocks),
-        ):
-            if not r.calls and any(guess in family.guesses for family in self._families):
-                yield from r.attempt(read(r), guess=True)
 
     def read_block(self, r: ParseState, marker: str) -> Steps:
         """Read the calls behind a marker."""
@@ -133,20 +137,15 @@ class Reader:
         else:
             raise NotACall
 
-    def _ways_with(self, guess: Guess) -> list[_Way]:
-        return [_Way(family, syntax) for family in self._families if guess in family.guesses for syntax in family.calls]
-
     def _read_list(self, r: ParseState) -> Steps:
-        ways = self._ways_with("list")
         yield from r.skip_blanks()
-        if r.strict or r.text[r.pos] != "[" or not (yield from _read_one(r, ways)) or not r.calls:
+        if r.strict or r.text[r.pos] != "[" or not (yield from _read_one(r, self._lists)) or not r.calls:
             raise NotACall  # `[]` is text
-        yield from _read_more(r, ways, _collect(way.family.closers for way in ways))
+        yield from _read_more(r, self._lists, self._list_closers)
 
     def _read_objects(self, r: ParseState) -> Steps:
-        ways = self._ways_with("object")
-        closers = _collect(way.family.closers for way in ways)
-        must_close = r.strict or any(way.family.closers for way in ways)
+        ways, closers = self._objects, self._object_closers
+        must_close = r.strict or bool(closers)
         while True:
             calls = yield from _read_guessed(r, closers, must_close)
             if must_close:
@@ -163,7 +162,7 @@ class Reader:
 
     def _read_code_blocks(self, r: ParseState) -> Steps:
         """Read objects in blocks of code that are the whole reply (Gitlawb/openclaude#1076)."""
-        names = [way.family.name for way in self._ways_with("object") if not way.family.closers]
+        names = self._unclosed
         calls: list[OpenCall] = []
         yield from r.skip_blanks()
         while names and (yield from r.accept(_FENCE)):
@@ -185,8 +184,7 @@ class Reader:
     def _read_name_and_object(self, r: ParseState) -> Steps:
         """Read the name of an offered function and an object that are the whole reply: a server has eaten the tokens
         around them (ml-explore/mlx-lm#792)."""
-        ways = [way for way in self._ways_with("name") if type(way.syntax) is NamedCall and not way.syntax.opening]
-        if not ways:
+        if not self._bare_named:
             raise NotACall
         yield from _find_separator(r, ("{",))
         name, _ = yield from r.read_head("{", limit=_LONGEST)
@@ -196,16 +194,20 @@ class Reader:
         yield from read_arguments(r, call)
         if not call.is_object() or not (yield from _is_whole(r)):
             raise NotACall
-        r.family = ways[0].family.name
+        r.family = self._bare_named[0].family.name
         r.complete_call(call)
 
     def _read_named(self, r: ParseState) -> Steps:
-        ways = [(separator, way) for way in self._ways_with("name") for separator in _separators(way.syntax)]
-        separator = yield from _find_separator(r, tuple(separator for separator, _ in ways))
-        way = next(way for one, way in ways if one == separator)
+        separator = yield from _find_separator(r, self._separators)
+        way = self._by_separator[separator]
         r.family = way.family.name
         yield from way.syntax.read(r, way.family.closers)
         yield from _read_more(r, [way], way.family.closers)
+
+
+def _list_ways(families: Sequence[Family], guess: Guess) -> list[_Way]:
+    """Return how those calls are written that begin in this way without their opening."""
+    return [_Way(family, syntax) for family in families if guess in family.guesses for syntax in family.calls]
 
 
 def _is_whole(r: ParseState) -> BoolSteps:
@@ -287,12 +289,13 @@ def _separators(syntax: Syntax) -> tuple[str, ...]:
 
 
 def _find_separator(r: ParseState, separators: tuple[str, ...]) -> Generator[None, None, str]:
-    """Return the separator behind the name of an offered function that comes next; skip nothing but blanks.
+    """Return the separator behind the name of an offered function that comes next; skip nothing but blanks. Longer ones
+    come first.
 
     Raises:
         NotACall: there is none.
     """
-    find = compile_tags(tuple(sorted(separators, key=len, reverse=True))).search
+    find = compile_tags(separators).search
     yield from r.skip_blanks()
     while True:
         text = r.text[r.pos : r.pos + _LONGEST]

@@ -27,13 +27,13 @@ def find_offered(name: str, offered: Container[str]) -> str | None:
 
 
 def _candidates(name: str) -> Iterator[str]:
-    for text in (name, TOKEN.sub(" ", name), TOKEN.sub("", name), name.strip(" \t\r\n`\"'")):
+    for text in {name, TOKEN.sub(" ", name), TOKEN.sub("", name), name.strip(" \t\r\n`\"'")}:
         cut = _CUT.sub("", text.strip()).removeprefix("to=")
-        for one in (text.strip(), cut, cut.rstrip(":.,")):
+        for one in {text.strip(), cut, cut.rstrip(":.,")}:
             plain = _COUNTER.sub("", one)
             yield one
             yield plain
-            for last in (plain, *[plain.rpartition(separator)[2] for separator in _SEPARATORS]):
+            for last in {plain, *[plain.rpartition(separator)[2] for separator in _SEPARATORS]}:
                 yield last
                 half = len(last) // 2
                 if last[:half] * 2 == last:

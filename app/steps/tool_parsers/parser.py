@@ -17,7 +17,7 @@ from app.chat.events import Event, Extra, ReasoningDelta, TextDelta, ToolCallDel
 from app.chat.messages import Tool, make_call_id
 from app.steps.partial_tag import partial_tag_length
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
-from app.steps.tool_parsers.cursor import Cursor, Steps, compile_tags
+from app.steps.tool_parsers.cursor import Cursor, Steps, compile_tags, find_starts
 from app.steps.tool_parsers.names import find_offered
 from app.steps.tool_parsers.prose import Prose
 
@@ -198,7 +198,7 @@ class ParseState(Cursor):
         if self.exhausted:
             self.warn(_TOO_MUCH_REREAD)
             markers, blanks = (), False
-        self.marker_starts = frozenset((*self._end_starts, *(marker[0] for marker in markers)))
+        self.marker_starts = find_starts(markers).union(self._end_starts)
         self.holds_blanks = blanks
         find = compile_tags(markers).search
         held: list[str] = []

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from app.chat.events import Event, Extra, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import Tool
+from app.steps.tool_parsers.cursor import compile_characters
 from app.steps.tool_parsers.family import Grammar
 from app.steps.tool_parsers.parser import ParseState
 from app.steps.tool_parsers.structured_calls import StructuredCalls
@@ -93,7 +94,7 @@ class CallStage:
     @property
     def marker_starts(self) -> re.Pattern[str]:
         """What a text has that does not pass without this stage."""
-        return re.compile(f"[{re.escape(''.join(sorted(self._state.all_starts)))}]")
+        return compile_characters(self._state.all_starts)
 
     def skip(self, texts: list[str], arguments: list[str]) -> None:
         """Learn which texts have passed without this stage, and which arguments of the call that may."""
@@ -125,6 +126,8 @@ class CallStage:
             else:
                 if type(event) is not Extra:
                     self._text_end.flush(out)
+                elif "warning" in event.fields:  # only some formats have the extra fields of a message
+                    self._warnings.add(event.fields["warning"])
                 out.append(event)
 
     def _read_reasoning(self, event: ReasoningDelta, out: list[Event]) -> None:

@@ -6,20 +6,31 @@ A token in the middle of a text is text, and one behind a space too: a text can 
 import re
 
 from app.chat.events import Event, TextDelta
-from app.chat.template_tokens import ANSWER_TAGS, CALL_CLOSERS, TEXT_ENDS, TEXT_STARTS
+from app.chat.template_tokens import ANSWER_TAGS, CALL_CLOSERS, TEXT_ENDS, TEXT_STARTS, THINK_TAGS
 from app.steps.tool_parsers.warnings import Warnings
 
 _ENDS = "|".join(map(re.escape, sorted(TEXT_ENDS, key=len, reverse=True)))
+_NONCE = "</[a-z_]{1,20}:[0-9a-f]{8}>"
+"""Hunyuan 4 has a number in its tags that is another one in each reply (duolahypercho/codex-router#654)."""
+_THOUGHT_ENDS = ("</think>", *(tags[1] for tags in THINK_TAGS if tags[1].startswith("</")))
 _find_ends = re.compile(rf"(?:(?:{_ENDS})\s*)+").finditer
-_ends_with_closer = re.compile(rf"(?:{'|'.join(map(re.escape, CALL_CLOSERS))})\s*\Z").search
+_ends_with_closer = re.compile(rf"(?:{'|'.join(map(re.escape, CALL_CLOSERS))}|{_NONCE})\s*\Z").search
+_ends_thought = re.compile(rf"(?:\A|\n)(?:{'|'.join(map(re.escape, _THOUGHT_ENDS))})").search
 _may_open_answer = re.compile(rf"{ANSWER_TAGS[0]}|<a(?:n(?:s(?:w(?:er?)?)?)?)?\Z").search
 _ends_with_special = re.compile(r"(?:<\|[^<>|\s]{1,40}\|>|｜[^<>\n]{0,40}>)\s*\Z").search
 """Such a closer ends no prose, even of a reply that may have no calls (sgl-project/sglang#39583)."""
-_PARTS = frozenset(token[:size] for token in (*TEXT_ENDS, *CALL_CLOSERS) for size in range(1, len(token)))
+_PARTS = frozenset(
+    token[:size] for token in (*TEXT_ENDS, *CALL_CLOSERS, *_THOUGHT_ENDS) for size in range(1, len(token))
+)
+_START_PARTS = frozenset(token[:size] for token in TEXT_STARTS for size in range(1, len(token)))
 _MOST_OPENINGS = 3
 """So many `<` and `[` has a token at most, with which it or a part of it begins."""
 LONGEST_END = 60
 """A closing marker and some white space are shorter."""
+_OPEN_THOUGHT = (
+    "the text has a closing tag of reasoning at the start of a line; "
+    'inline_think = "auto_close" in the profile of the model reads what stands before it as reasoning'
+)
 LEFT_OUT = "a token of the model's chat template at the end of a text is left out"
 
 
@@ -89,17 +100,19 @@ class TextEnd:
             self._has_answer_tag = self._has_answer_tag or _may_open_answer(whole) is not None
             self._last = whole[-LONGEST_END:]
             self._ends_with_closer = _ends_with_closer(self._last) is not None
+            if "</" in whole and _ends_thought(whole) is not None:
+                self._warnings.add(_OPEN_THOUGHT)
             out.append(TextDelta(text))
 
     def _skip_starts(self, text: str) -> str:
         """Skip what stands before the text; hold what may become that."""
         while True:
             bare = text.lstrip()
-            start = next((token for token in TEXT_STARTS if bare.startswith(token)), None)
-            if start is None:
+            if not bare.startswith(TEXT_STARTS):
                 break
+            start = next(token for token in TEXT_STARTS if bare.startswith(token))
             text = bare[len(start) :]
-        self._begun = bool(text) and not any(token.startswith(bare) for token in TEXT_STARTS if bare)
+        self._begun = bool(text) and bare not in _START_PARTS
         if not self._begun:
             self._held = text
         return text

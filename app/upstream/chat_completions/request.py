@@ -281,7 +281,7 @@ class _BodyBuilder:
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
-    body: dict[str, Any] = {"type": "function", "function": complete_function(tool.schema)}
+    body: dict[str, Any] = {"type": "function", "function": complete_function(tool.schema, tool.encoded)}
     return body | {"cache_control": dict(tool.mark.value)} if tool.mark else body
 
 

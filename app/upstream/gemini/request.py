@@ -259,7 +259,7 @@ def _write_head(tool: Tool) -> dict[str, Any]:
 def _find_schema(tool: Tool) -> dict[str, Any] | None:
     """Return the schema of a function's parameters; None if it has none: the API refuses an object without
     properties."""
-    schema: dict[str, Any] = complete_function(tool.schema)["parameters"]
+    schema: dict[str, Any] = complete_function(tool.schema, tool.encoded)["parameters"]
     return schema if schema.get("properties") or any(name in schema for name in _ALTERNATIVES) else None
 
 

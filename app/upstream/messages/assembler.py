@@ -341,6 +341,7 @@ class MessageAssembler:
         if not isinstance(item, dict):
             self._has_inferred = True
             return
+        self._has_inferred = self._has_inferred or not self.started  # clients need `message_start`
         self.started = self._has_block = True
         self._received += 1
         self._block_count += 1

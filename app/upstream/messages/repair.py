@@ -1,6 +1,10 @@
-"""Take the opaque reasoning out of a body of the Messages API whose server has refused it."""
+"""Change a body of the Messages API that its server has refused: without opaque reasoning, or with the user's message
+at the end."""
 
+import re
 from typing import Any
+
+from app.upstream.api import Repair
 
 _OPAQUE = ("thinking", "redacted_thinking")
 
@@ -39,3 +43,32 @@ def _ends_with_result(messages: list[dict[str, Any]]) -> bool:
     return isinstance(content, list) and any(
         isinstance(block, dict) and block.get("type") == "tool_result" for block in content
     )
+
+
+def _fold_last(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the body whose last message, one of the assistant, is in the user's message before it; None if there is
+    none, or if it has calls. Its reasoning is left out."""
+    messages: list[dict[str, Any]] = body.get("messages") or []
+    if len(messages) < 2 or [message.get("role") for message in messages[-2:]] != ["user", "assistant"]:
+        return None
+    given, said = _list_blocks(messages[-2]), _list_blocks(messages[-1])
+    if not all(isinstance(block, dict) and block.get("type") in ("text", *_OPAQUE) for block in said):
+        return None
+    texts = [block for block in said if block["type"] == "text"]
+    return {**body, "messages": [*messages[:-2], {**messages[-2], "content": [*given, *texts]}]}
+
+
+def _list_blocks(message: dict[str, Any]) -> list[Any]:
+    content = message.get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+
+
+PREFILL_REPAIR = {
+    "assistant_last": Repair(
+        re.compile(r"assistant message prefill|pre-?fill(?:ing)? the .?assistant|must end with a user message", re.I),
+        _fold_last,
+        "the model server takes no message of the assistant at the end: it was appended to the user's message",
+    )
+}
+"""Claude from 4.6 on, and others with thinking or a format of the reply (anomalyco/opencode issue 37685,
+ericc-ch/copilot-api PR 261, agentjido/req_llm issue 642)."""

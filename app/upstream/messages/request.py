@@ -344,7 +344,7 @@ def _find_first_type(message: Mapping[str, Any]) -> Any:
 
 
 def write_tool(tool: Tool) -> dict[str, Any]:
-    function = complete_function(tool.schema)
+    function = complete_function(tool.schema, tool.encoded)
     given = tool.schema.get("parameters")
     schema = function["parameters"]
     if not isinstance(given, dict) or "type" not in given:

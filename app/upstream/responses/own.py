@@ -306,8 +306,12 @@ class _OwnWriter:
             return False  # this gateway ran it
         if kind == "reasoning" and not entry.get("encrypted_content") and self._profile.replay_reasoning != "item_text":
             return False  # the server would look it up by its id, and nothing is stored there
+        if _has_image_object(entry):
+            return False
         if self._profile.takes == "all":
             return True
+        if not _is_complete(entry, kind):
+            return False
         if kind in _CLIENT_ITEMS or (kind == "function_call" and entry.get("namespace") is not None):
             return self._profile.client_tools
         fields = _VENDOR_ITEM_FIELDS.get(kind, ())
@@ -356,6 +360,26 @@ def _is_written_as(entry: Any, item: Mapping[str, Any]) -> bool:
 def _has_fields(entry: Any, item: Mapping[str, Any]) -> bool:
     """Whether a client's item has the opaque fields of its translation, which may be from a seal before it."""
     return all(item.get(name) is None or entry.get(name) == item[name] for name in ("namespace", "caller"))
+
+
+def _has_image_object(entry: Json) -> bool:
+    """Whether an image has the object of chat completions for its URL: no server of the API takes one."""
+    parts = entry.get("content", entry.get("output"))
+    return isinstance(parts, list) and any(
+        isinstance(part, dict) and isinstance(part.get("image_url"), dict) for part in parts
+    )
+
+
+def _is_complete(entry: Json, kind: Any) -> bool:
+    """Whether an item has what strict servers of the API want: they refuse reasoning without any content, and messages
+    of the assistant without content or with parts but no id and status (NVIDIA/TensorRT-LLM issue 17738,
+    vllm-project/vllm issue 35508)."""
+    if kind == "reasoning":
+        return any(entry.get(name) for name in ("content", "summary", "encrypted_content"))
+    if kind != "message" or entry.get("role") != "assistant" or isinstance(entry.get("content"), str):
+        return True
+    is_known = isinstance(entry.get("status"), str) and str(entry.get("id")).startswith(_PREFIXES["message"])
+    return bool(entry.get("content")) and is_known
 
 
 def _complete_item(entry: Any) -> Any:

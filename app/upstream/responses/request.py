@@ -338,7 +338,7 @@ def write_tool(tool: Tool) -> dict[str, Any]:
     always sent: a missing one means true to OpenAI."""
     given = tool.schema.get("parameters")
     says_more = isinstance(given, dict) and given.get("type", "object" if not given else None) != "object"
-    function = tool.schema if says_more else complete_function(tool.schema)
+    function = tool.schema if says_more else complete_function(tool.schema, tool.encoded)
     names: Sequence[str] = ("name", "description", "parameters")
     written = {"type": "function"} | {name: function[name] for name in names if function.get(name) is not None}
     return written | {"strict": function.get("strict") is True}

@@ -18,6 +18,7 @@ from tests.coding_agents.related.words import (
     models,
     ok,
     post,
+    socket,
     turn,
 )
 
@@ -131,6 +132,27 @@ CASES["A1_virtual_models_are_entries"] = case(
         )
     ],
     [],
+)
+
+CASES["A1_etag_by_rights_and_in_the_socket"] = case(
+    {**models(small={}, big={}), "keys": keys(a={"models": ["small"]}, b={}, c={"models": ["small"]})},
+    [
+        *[get(CODEX_LIST, bearer(name)) for name in ("a", "b", "c")],
+        post(RESPONSES, {"model": "small", "input": "x"}, bearer("a", originator="codex_exec")),
+        post(RESPONSES, {"model": "small", "input": "x"}, bearer("a")),
+        socket(headers=bearer("a", originator="codex_exec")),
+        socket(headers=bearer("b")),
+    ],
+    [
+        {"status": 200, "headers": {"etag": "<id:a>"}},
+        {"status": 200, "headers": {"etag": "<id:b>"}},
+        {"status": 200, "headers": {"etag": "<id:a>"}},
+        {"status": 200, "headers": {"x-models-etag": "<id:a>"}},
+        {"status": 200, "headers": {"x-models-etag": "<absent>"}},
+        {"status": 101, "headers": {"x-models-etag": "<id:a>"}},
+        {"status": 101, "headers": {"x-models-etag": "<absent>"}},
+    ],
+    [turn(), turn()],
 )
 
 # -- Claude Code's ids
@@ -480,4 +502,18 @@ CASES["A5_a_call_without_its_result"] = case(
     [ok(), ok(), ok()],
     [turn(messages=[{"role": "user"}, {"role": "assistant"}, {"role": "tool"}, {"role": "user", "content": "stop"}])]
     * 3,
+)
+CASES["A3_compact_again"] = case(
+    QWEN,
+    [
+        post(COMPACT, {"input": "FIRST"}),
+        post(COMPACT, {"input": '<output:0>+[{"type": "message", "role": "user", "content": "SECOND"}]'}),
+        post(RESPONSES, {"input": '<output:1>+[{"type": "message", "role": "user", "content": "THIRD"}]'}),
+    ],
+    [ok(), ok(output=[{"role": "user"}, {"role": "user"}, SUMMARY]), ok()],
+    [
+        turn("SUM-1"),
+        turn("SUM-2", contains=["SUM-1", "SECOND"]),
+        turn("x", contains=["SUM-2", "FIRST", "SECOND", "THIRD"], lacks=["SUM-1"]),
+    ],
 )

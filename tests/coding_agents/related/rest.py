@@ -639,3 +639,17 @@ CASES["K_usage_for_the_key_itself"] = case(
     [ok(), ok(data={"<contains>": [{"user": "ann", "requests": 1}]}), ok(data=[])],
     [turn()],
 )
+CASES["K_header_on_other_paths"] = case(
+    {**QWEN, "keys": keys(a={"users": "header:x-user", **ONE_EACH})},
+    [
+        messages(headers=bearer("a", **{"x-user": "ann"})),
+        post(COMPACT, {"input": "x"}, bearer("a", **{"x-user": "ann"})),
+        post(
+            "/v1/messages/count_tokens",
+            {"messages": [{"role": "user", "content": "x"}]},
+            bearer("a", **{"x-user": "ann"}),
+        ),
+    ],
+    [ok(), {"status": 429}, ok()],
+    [turn()],
+)

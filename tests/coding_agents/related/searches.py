@@ -1,5 +1,7 @@
 """Searches and fetches that the gateway runs."""
 
+from typing import Any
+
 from tests.coding_agents.related.words import (
     CHAT,
     FETCH,
@@ -14,7 +16,6 @@ from tests.coding_agents.related.words import (
     SEARCH,
     WEB,
     WITH_WEB,
-    Any,
     Json,
     bearer,
     call,

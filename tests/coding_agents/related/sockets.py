@@ -4,6 +4,7 @@ from tests.coding_agents.related.words import (
     QWEN,
     READ_FUNCTION,
     RESPONSES,
+    UPSTREAM,
     WEB,
     WITH_WEB,
     Json,
@@ -250,4 +251,27 @@ CASES["A4_compaction_in_a_socket"] = case(
         )
     ],
     [turn("ANSWER-1"), turn("SUM-3", contains=["FIRST", "ANSWER-1"]), turn("x", contains=["SUM-3", "next"])],
+)
+CASES["A4_routes_and_budgets"] = case(
+    {
+        "upstreams": UPSTREAM,
+        "models": {
+            "auto": {"use": "small", "rules": [{"when": {"header": {"x-plan": "paid"}}, "use": "big"}]},
+            **{
+                name: {"upstreams": ["up"], "price": {"input": 1_000_000, "output": 1_000_000}}
+                for name in ("small", "big")
+            },
+        },
+        "keys": keys(a={"limits": {"spend_per_day": 0.000001}}),
+    },
+    [
+        socket(
+            create(model="auto"),
+            create(model="auto"),
+            create(model="auto", generate=False),
+            headers=bearer("a", **{"x-plan": "paid"}),
+        )
+    ],
+    [upgraded(HELLO, error(402), [CREATED, DONE])],
+    [turn(model="big")],
 )

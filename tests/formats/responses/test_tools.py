@@ -48,6 +48,13 @@ def test_a_function_without_parameters_takes_none() -> None:
     assert tool.schema == {"name": "f", "parameters": {"type": "object", "properties": {}}}
 
 
+def test_the_schema_of_a_tool_of_mcp_is_its_parameters() -> None:
+    schema = {"type": "object", "properties": {"q": {"type": "string"}}}
+    member = {"type": "function", "name": "find", "inputSchema": schema}
+    (tool,) = parse_tools([{**NAMESPACE, "tools": [member]}]).tools
+    assert tool.schema["parameters"] == schema
+
+
 def test_the_grammar_of_a_custom_tool_is_described_to_the_model() -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: 'x'"}
     [tool] = parse_tools([CUSTOM | {"description": "Edits.", "format": grammar}]).tools

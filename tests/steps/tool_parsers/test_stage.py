@@ -120,3 +120,10 @@ def test_a_reply_that_should_have_calls_and_has_none_is_told() -> None:
     found = tool_parser_stage("auto", [Tool("f", {"name": "f"})], "chat-1")
     [*_, end] = found.feed([TextDelta('<tool_call>{"name": "f", "arguments": {}}</tool_call>'), lost])
     assert isinstance(end, Finish) and end.reason == "tool_calls" and "lost" not in end.warnings[0]
+
+
+def test_what_the_text_of_a_call_was_is_told_at_the_end_of_the_reply() -> None:
+    stage = tool_parser_stage("auto", (Tool("f", {"name": "f"}),), "chat-1")
+    end = stage.feed([TextDelta("<function=f>\n<parameter=a>\nls"), Finish("length")])[-1]
+    assert isinstance(end, Finish)
+    assert "it was cut off" in end.warnings[0]

@@ -93,3 +93,26 @@ def test_a_closer_that_comes_in_pieces_is_told() -> None:
     reply = run([stage], [[TextDelta(piece)] for piece in "It is [END_TOOL_REQUEST]"])
     assert isinstance(reply.end, Finish)
     assert reply.end.warnings == ("a text ends with a marker that closes tool calls",)
+
+
+@each_case("size", [1, 3, 100])
+@each_case("text", ["I look first.\n</think>\n\nIt is done.", "I look.\n</seed:think>Done.", "I look.\n</think>"])
+def test_a_closing_tag_of_reasoning_at_the_start_of_a_line_is_told(text: str, size: int) -> None:
+    reply = read(TextDelta, text, size)
+    assert reply.short() == [("C", text)]
+    assert isinstance(reply.end, Finish)
+    assert "closing tag of reasoning" in reply.end.warnings[0]
+
+
+@each_case("text", ["Close it with </think>.", "`</think>` closes it.", "</thing>", "a\n</thi"])
+def test_a_closing_tag_of_reasoning_in_a_line_is_not_told(text: str) -> None:
+    reply = read(TextDelta, text, 1)
+    assert isinstance(reply.end, Finish)
+    assert reply.end.warnings == ()
+
+
+def test_a_closer_with_a_number_is_told() -> None:
+    stage = tool_parser_stage("auto", (Tool("f", {"name": "f"}),), "chat-1")
+    reply = run([stage], [[TextDelta(piece)] for piece in "It is done.\n</arg_value:6124c78e>"])
+    assert isinstance(reply.end, Finish)
+    assert reply.end.warnings == ("a text ends with a marker that closes tool calls",)

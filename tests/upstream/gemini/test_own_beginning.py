@@ -48,6 +48,8 @@ def read(body: Json, memory: RequestMemory | None = None) -> ChatRequest | None:
     parsed = parse_generate_body(json.dumps(body).encode(), LIMITS, caller, target=TARGET)
     if not isinstance(parsed, ParsedRequest):
         return None
+    if caller is not None:
+        caller.remember()
     return replace(parsed.request, known=None if caller is None else caller.conversation)
 
 

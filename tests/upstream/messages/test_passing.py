@@ -229,3 +229,10 @@ def test_the_input_in_the_start_of_a_call_becomes_deltas_but_for_calls_of_code(c
     blocks = [part.get("content_block") or part["delta"] for part in parts]
     plain = [{**use, "input": {}}, {"type": "input_json_delta", "partial_json": '{"a": 1}'}]
     assert blocks == ([use] if caller else plain)
+
+
+def test_a_stream_without_its_start_gets_one() -> None:
+    stream = write_stream([*text(0, "Hel", "lo"), *stop()])
+    events = read_events(post(ModelServer(lambda _: streamed(stream)), {**ASK, "stream": True}).body)
+    assert events[0]["type"] == "message_start"
+    assert [one["delta"]["text"] for one in events if one["type"] == "content_block_delta"] == ["Hel", "lo"]

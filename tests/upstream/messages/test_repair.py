@@ -53,6 +53,7 @@ REFUSALS = (
     "messages.1.content.0.thinking.signature: Field required",
     "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified",
     "messages.5.content.5: thinking blocks cannot be modified",
+    "messages.1.content.0.thinking: each thinking block must contain thinking",
 )
 
 

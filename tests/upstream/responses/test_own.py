@@ -332,3 +332,31 @@ def test_reasoning_behind_a_turn_that_is_translated_goes_before_its_text() -> No
         sent, warnings = send(ask(HI, custom, output, HI, think("", FOREIGN), LEFT_OUT, *turn, HI), "vllm")
         assert ("reasoning" in [item["type"] for item in sent["input"]]) is kept
         assert any("at the end of a turn" in text for text in warnings) is not kept
+
+
+def test_an_item_that_strict_servers_refuse_is_written_anew_for_them() -> None:
+    bare: Json = {"role": "assistant", "content": [{"type": "output_text", "text": "So."}]}
+    empty: Json = {**SAID, "content": []}
+    nothing: Json = {"type": "reasoning", "id": "rs_1", "summary": []}
+    body = ask(HI, bare, HI, empty, nothing, CALL, RESULT)
+    sent, _ = send(body, "vllm")
+    assert sent["input"][1]["content"] == "So."
+    kinds = [item.get("type", "message") for item in sent["input"]]
+    assert kinds == ["message", "message", "message", "function_call", "function_call_output"]
+    sent, _ = send(ask(HI, bare, HI, empty, CALL, RESULT), "openai")
+    assert sent["input"][1] == bare and sent["input"][3] == empty
+
+
+@each_case("kind", ["openai", "vllm"])
+def test_the_object_of_an_image_becomes_its_url(kind: str) -> None:
+    image: Json = {"type": "input_image", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+    sent, _ = send(ask({"role": "user", "content": [image]}), kind)
+    assert [part["image_url"] for part in sent["input"][0]["content"]] == [f"data:image/png;base64,{PNG}"]
+
+
+@each_case("kind", ["openai", "vllm"])
+def test_an_id_that_an_earlier_call_has_is_numbered(kind: str) -> None:
+    """hermes-agent 102629: ids that begin anew in each turn."""
+    sent, _ = send(ask(HI, CALL, RESULT, HI, CALL, RESULT, HI), kind)
+    ids = [item["call_id"] for item in sent["input"] if "call_id" in item]
+    assert ids[0] == ids[1] == "c1" and ids[2] == ids[3] != "c1"
