@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
 from msgspec import Struct
 from pydantic import ValidationError
 
@@ -16,6 +17,7 @@ from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, T
 from app.errors import Violation
 from app.formats.base import Options, ParsedMessages
 from app.formats.gemini.media import find_google_only, read_address, read_blob, read_file
+from app.formats.gemini.plain import PlainContent, PlainPart, PlainResponse
 from app.formats.gemini.schema import (
     DATA_FIELDS,
     ROLES,
@@ -37,7 +39,10 @@ _LEFT_OUT = ("toolCall", "toolResponse")
 """Parts of tools that Google's servers have run."""
 _RESULT_KEYS = ("result", "output")
 """A `response` with only one of these is the text under it: the SDKs wrap the text of a function so."""
-_Place: TypeAlias = tuple[str, GeminiPart]
+_Content: TypeAlias = GeminiContent | PlainContent
+_Part: TypeAlias = GeminiPart | PlainPart
+_Response: TypeAlias = GeminiFunctionResponse | PlainResponse
+_Place: TypeAlias = tuple[str, _Part]
 """A part and its path."""
 
 
@@ -66,11 +71,11 @@ def parse_contents(
     what = (parse_contents, path, schema)
     known, before, places = resume(given, what)
     reader = _Reader() if before is None else before.copy()
-    placed: list[tuple[str, GeminiContent]] = []
+    placed: list[tuple[str, _Content]] = []
     for number, content in enumerate(contents[known:], known):
         place = f"{path}[{number}]"
         try:
-            placed.append((place, schema.model_validate(content)))
+            placed.append((place, _read_plain(content) or schema.model_validate(content)))
         except ValidationError as error:
             reader.violations += to_violations(error, content, place, schema)
     for number, (place, content) in enumerate(placed, known + 1):
@@ -80,6 +85,14 @@ def parse_contents(
     return reader.finish(path)
 
 
+def _read_plain(content: Any) -> PlainContent | None:
+    """Return a content of the usual form; None for another one, and for one that is not valid."""
+    try:
+        return msgspec.convert(content, PlainContent)
+    except (msgspec.ValidationError, UnicodeEncodeError):  # half of a surrogate pair is no role
+        return None
+
+
 class _Reader:
     def __init__(self) -> None:
         self.violations: list[Violation] = []
@@ -87,7 +100,7 @@ class _Reader:
         self._warnings: list[str] = []
         self._messages: list[Message] = []
         self._calls = _OpenCalls()
-        self._turn: list[tuple[str, GeminiContent]] = []
+        self._turn: list[tuple[str, _Content]] = []
         """The contents of the last turn, with which the next one may go on, and their places."""
 
     def copy(self) -> "_Reader":
@@ -97,7 +110,7 @@ class _Reader:
         copied._calls, copied._turn = self._calls.copy(), self._turn.copy()
         return copied
 
-    def add(self, place: str, content: GeminiContent) -> None:
+    def add(self, place: str, content: _Content) -> None:
         if self._turn and _find_role(self._turn[0][1]) != _find_role(content):
             self._end_turn()
         self._turn.append((place, content))
@@ -108,7 +121,8 @@ class _Reader:
             return
         path, role = contents[0][0], _find_role(contents[0][1])
         for place, content in contents:
-            self._warn_of_unknown(content, place)
+            if not isinstance(content, PlainContent):  # which has no other keys
+                self._warn_of_unknown(content, place)
         parts = [
             (f"{place}.parts[{at}]", part)
             for place, content in contents
@@ -133,15 +147,17 @@ class _Reader:
         found = find_unknown_keys(content, path)
         self._warnings += (f"{place} is not a field of Gemini's contents and was ignored" for place in found)
 
-    def _is_read(self, part: GeminiPart, path: str) -> bool:
+    def _is_read(self, part: _Part, path: str) -> bool:
         """Whether a part is read. Warns of what is left out."""
-        given = [name for name in DATA_FIELDS if getattr(part, name) is not None]
+        if isinstance(part, PlainPart) and part.has_one:
+            return True
+        given = [name for name in DATA_FIELDS if getattr(part, name, None) is not None]
         if len(given) > 1:
             self.violations.append(Violation(path, f"must have one of {', '.join(given)}, not both"))
             return False
         left_out = [f"{path}.{name}" for name in given if name in _LEFT_OUT]
         self._warnings += (f"{place} was left out: a tool of Google's servers" for place in left_out)
-        ignored = [name for name in _IGNORED if getattr(part, name) is not None]
+        ignored = [name for name in _IGNORED if getattr(part, name, None) is not None]
         self._warnings += (f"{path}.{name} was ignored: only Google's servers know it" for name in ignored)
         return not left_out
 
@@ -157,7 +173,7 @@ class _Reader:
 
     def _read_texts(self, parts: Sequence[_Place]) -> Iterator[Text]:
         for path, part in parts:
-            other = next((name for name in DATA_FIELDS[1:] if getattr(part, name) is not None), None)
+            other = next((name for name in DATA_FIELDS[1:] if getattr(part, name, None) is not None), None)
             if other is not None:
                 self._refuse(path, other, "system")
             elif part.text:
@@ -174,7 +190,7 @@ class _Reader:
                 spoken += self._read_part(part, place)
         self._add_message(Message("user", tuple(spoken), path=path))
 
-    def _read_part(self, part: GeminiPart, path: str) -> list[Text | Media]:
+    def _read_part(self, part: _Part, path: str) -> list[Text | Media]:
         """Read a text or a medium."""
         media = self._read_media(part, path)
         if media is not None:
@@ -197,7 +213,7 @@ class _Reader:
             return Media("file", ("",))  # nothing is sent of a request with violations
         return found
 
-    def _add_result(self, response: GeminiFunctionResponse, path: str) -> None:
+    def _add_result(self, response: _Response, path: str) -> None:
         call = self._calls.take(response, path)
         text = _write_response(response.response)
         content: list[Text | Media] = [Text(text)] if text else []
@@ -227,7 +243,7 @@ class _Reader:
         self._calls.begin_turn(turn.calls)
 
 
-def _find_role(content: GeminiContent) -> Role:
+def _find_role(content: _Content) -> Role:
     return ROLES[(content.role or "user").lower()]
 
 
@@ -297,7 +313,7 @@ class _ModelTurn:
             item.ends_block = bool(block)
             self._items.append(item)
 
-    def add_call(self, path: str, part: GeminiPart) -> None:
+    def add_call(self, path: str, part: _Part) -> None:
         given = part.functionCall
         assert given is not None
         arguments = json.dumps(given.args or {}, ensure_ascii=False)
@@ -386,7 +402,7 @@ class _OpenCalls:
         text = "has no functionResponse after it: send the result of each call in the next content of the user"
         return [Violation(call.path, text) for call, _ in self._open]
 
-    def take(self, response: GeminiFunctionResponse, path: str) -> ToolCall | None:
+    def take(self, response: _Response, path: str) -> ToolCall | None:
         """Return the call that a result answers."""
         found = self._find(response)
         if found is None:
@@ -397,7 +413,7 @@ class _OpenCalls:
         call, _ = self._open.pop(found)
         return call
 
-    def _find(self, response: GeminiFunctionResponse) -> int | None:
+    def _find(self, response: _Response) -> int | None:
         rows = list(enumerate(self._open))
         by_id = [place for place, (call, has_id) in rows if response.id and has_id and call.id == response.id]
         by_name = [
@@ -417,7 +433,7 @@ def _write_response(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _write_code(part: GeminiPart) -> str:
+def _write_code(part: _Part) -> str:
     """Return code that ran at Google's servers, or its output, as a block of text; "" for other parts."""
     if part.executableCode is not None:
         language = part.executableCode.language

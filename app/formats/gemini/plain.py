@@ -1,0 +1,48 @@
+"""The contents and parts that nearly every conversation consists of, in their usual form.
+
+`schema` has every other part and field, and says what is wrong with one. Its models took two fifths of the time in which
+an agent's first request was read.
+"""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+_Name = Annotated[str, Meta(min_length=1, pattern=r"\S")]
+
+
+class PlainCall(Struct, frozen=True, forbid_unknown_fields=True):
+    name: _Name
+    args: dict[str, Any] | None = None
+    id: str | None = None
+
+
+class PlainResponse(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str | None = None
+    response: Any = None
+    id: str | None = None
+    parts: ClassVar[None] = None
+
+
+class PlainPart(Struct, frozen=True, forbid_unknown_fields=True):
+    """A text, a call or a result of one."""
+
+    text: str | None = None
+    thought: bool | None = None
+    thoughtSignature: str | None = None
+    functionCall: PlainCall | None = None
+    functionResponse: PlainResponse | None = None
+    inlineData: ClassVar[None] = None
+    fileData: ClassVar[None] = None
+    executableCode: ClassVar[None] = None
+    codeExecutionResult: ClassVar[None] = None
+
+    @property
+    def has_one(self) -> bool:
+        """Whether it is not several of these at once."""
+        return (self.text is None) + (self.functionCall is None) + (self.functionResponse is None) >= 2
+
+
+class PlainContent(Struct, frozen=True, forbid_unknown_fields=True):
+    role: Literal["user", "model", "function", "system"] | None = None
+    parts: list[PlainPart] | None = None
