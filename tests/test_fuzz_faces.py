@@ -10,7 +10,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.effort import effort
-from tests.fuzz_values import CHOICES, JSON, TEXTS, TOOL, check_error, damaged, dumped, leads, record, usually
+from tests.fuzz_values import (
+    CHOICES,
+    JSON,
+    TEXTS,
+    TOOL,
+    check_error,
+    damaged,
+    dumped,
+    leads,
+    read_body,
+    record,
+    usually,
+)
 from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
 
 PART = record(
@@ -199,4 +211,4 @@ def test_no_request_makes_the_gemini_endpoint_fail(gateway: Running, raw: bytes,
     assert answer.status in (400, 413) or info["reason"] == "CACHE_MISS", answer.body
     for one in more[0]["fieldViolations"] if more else ():
         missing = "is required" in one["description"]
-        assert not one["field"] or leads(one["field"], json.loads(raw), missing=missing), (one, raw)
+        assert not one["field"] or leads(one["field"], read_body(raw), missing=missing), (one, raw)

@@ -20,7 +20,6 @@ _ALL = Reader(tuple(ROWS.values()))
 _ALWAYS = frozenset({"harmony", "inkling"})
 """Families whose content is parsed even without tools, because it has more than calls: harmony's channels, Inkling's
 messages."""
-_MESSAGES = Reader(tuple(ROWS[name] for name in sorted(_ALWAYS)))
 
 
 def tool_parser_stage(
@@ -29,10 +28,8 @@ def tool_parser_stage(
     """Return the stage for a model of this family. None: no calls are read from texts. `report` is called with the
     family that was found, where none is configured."""
     grammar: Grammar = _read_text
-    if family == AUTO:
-        grammar = _ALL if tools else _MESSAGES
-    elif family is not None and (tools or family in _ALWAYS):
-        grammar = FAMILIES[family]
+    if family is not None and (tools or family in _ALWAYS):
+        grammar = _ALL if family == AUTO else FAMILIES[family]
     structured = _clean if tools else None
     return CallStage(reply_id, tools, grammar, strict=family == AUTO, structured=structured, report=report)
 

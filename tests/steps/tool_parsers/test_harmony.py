@@ -60,15 +60,3 @@ def test_without_tools_a_call_of_a_channel_is_text() -> None:
     stage = tool_parser_stage("harmony", (), "chat-1")
     found = run([stage], texts('<|channel|>commentary to=functions.f<|message|>{"a": 1}<|call|>'))
     assert found.short() == [("C", '{"a": 1}')]
-
-
-@each_case("seed", SEEDS)
-@each_case("start", ["", "<|start|>assistant"])
-def test_channels_are_read_without_tools_and_without_a_setting(start: str, seed: int | None) -> None:
-    text = f"{start}<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Four."
-    assert run([tool_parser_stage("auto", (), "chat-1")], texts(text, seed)).short() == [("R", "Hm."), ("C", "Four.")]
-
-
-def test_a_channel_that_a_text_is_about_stays_without_tools() -> None:
-    text = "The marker <|channel|>analysis<|message|> begins it, and `<|start|>` a message."
-    assert run([tool_parser_stage("auto", (), "chat-1")], texts(text, 0)).short() == [("C", text)]
