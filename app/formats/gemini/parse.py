@@ -120,15 +120,13 @@ class _Reader:
         if not contents:
             return
         path, role = contents[0][0], _find_role(contents[0][1])
+        parts: list[_Place] = []
         for place, content in contents:
             if not isinstance(content, PlainContent):  # which has no other keys
                 self._warn_of_unknown(content, place)
-        parts = [
-            (f"{place}.parts[{at}]", part)
-            for place, content in contents
-            for at, part in enumerate(content.parts or ())
-            if self._is_read(part, f"{place}.parts[{at}]")
-        ]
+            given: Sequence[_Part] = content.parts or ()
+            placed = [(f"{place}.parts[{at}]", part) for at, part in enumerate(given)]
+            parts += [one for one in placed if self._is_read(one[1], one[0])]
         if role == "model":
             self._add_model(path, parts)
         elif role == "system":
@@ -149,7 +147,7 @@ class _Reader:
 
     def _is_read(self, part: _Part, path: str) -> bool:
         """Whether a part is read. Warns of what is left out."""
-        if isinstance(part, PlainPart) and part.has_one:
+        if isinstance(part, PlainPart) and _has_one(part):
             return True
         given = [name for name in DATA_FIELDS if getattr(part, name, None) is not None]
         if len(given) > 1:
@@ -241,6 +239,11 @@ class _Reader:
         for message in turn.finish(path):
             self._add_message(message)
         self._calls.begin_turn(turn.calls)
+
+
+def _has_one(part: PlainPart) -> bool:
+    """Whether a part is not several things at once."""
+    return (part.text is None) + (part.functionCall is None) + (part.functionResponse is None) >= 2
 
 
 def _find_role(content: _Content) -> Role:

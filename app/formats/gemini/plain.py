@@ -1,7 +1,6 @@
 """The contents and parts that nearly every conversation consists of, in their usual form.
 
-`schema` has every other part and field, and says what is wrong with one. Its models took two fifths of the time in which
-an agent's first request was read.
+`schema` has every other part and field, and says what is wrong with one; its models take several times as long.
 """
 
 from typing import Annotated, Any, ClassVar, Literal
@@ -36,11 +35,6 @@ class PlainPart(Struct, frozen=True, forbid_unknown_fields=True):
     fileData: ClassVar[None] = None
     executableCode: ClassVar[None] = None
     codeExecutionResult: ClassVar[None] = None
-
-    @property
-    def has_one(self) -> bool:
-        """Whether it is not several of these at once."""
-        return (self.text is None) + (self.functionCall is None) + (self.functionResponse is None) >= 2
 
 
 class PlainContent(Struct, frozen=True, forbid_unknown_fields=True):

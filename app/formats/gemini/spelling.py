@@ -53,6 +53,7 @@ _LISTS = frozenset(
     }
 )
 _TEXT_LISTS = frozenset(("stopSequences", "allowedFunctionNames", "responseModalities"))
+_NESTED = (list, dict)
 
 
 def canonicalize(value: Any) -> Any:
@@ -104,12 +105,13 @@ def _has_doubles(value: Any) -> bool:
     while waiting:
         one = waiting.pop()
         if isinstance(one, list):
-            waiting += [inner for inner in one if isinstance(inner, list | dict)]
+            waiting += [inner for inner in one if isinstance(inner, _NESTED)]
         elif isinstance(one, dict):
-            given = [name for name, inner in one.items() if inner is not None]
-            if len({_CAMEL.get(name, name) for name in given}) < len(given):
-                return True
-            waiting += [inner for name, inner in one.items() if isinstance(inner, list | dict) and name not in _OPAQUE]
+            if not _CAMEL.keys().isdisjoint(one):
+                given = [name for name, inner in one.items() if inner is not None]
+                if len({_CAMEL.get(name, name) for name in given}) < len(given):
+                    return True
+            waiting += [inner for name, inner in one.items() if isinstance(inner, _NESTED) and name not in _OPAQUE]
     return False
 
 

@@ -88,6 +88,7 @@ def parse_tools(entries: Any) -> FoundTools:
 class _ToolReader:
     def __init__(self) -> None:
         self._tools: list[Tool] = []
+        self._names: set[str] = set()
         self._paths: list[str] = []
         self._violations: list[Violation] = []
         self._foreign: list[Violation] = []
@@ -116,11 +117,12 @@ class _ToolReader:
         except ValidationError as error:
             self._violations += to_violations(error, value, path, GeminiFunction)
             return
-        if any(tool.name == function.name for tool in self._tools):
+        if function.name in self._names:
             self._refuse(f"{path}.name", f"must be unique: there are two functions named {function.name!r}")
             return
         unknown = (key for key, inner in (function.model_extra or {}).items() if inner not in ([], {}))
         self._warnings += (f"{json_path([key], path)} is not a field of a function and was ignored" for key in unknown)
+        self._names.add(function.name)
         self._tools.append(_make_tool(function))
         self._paths.append(path)
 

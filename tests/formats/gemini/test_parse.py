@@ -230,3 +230,22 @@ def test_a_list_of_messages_has_paths_in_the_callers_spelling() -> None:
         "messages[0].parts[0].inline_data.mime_type"
     ]
     assert not parse_messages([model(call("f", "c1"))], Options()).violations
+
+
+@each_case(
+    "part",
+    [
+        *(text(""), text("a"), text("a", thought=True), text("a", thoughtSignature="czE="), text("a", odd=1), {}),
+        *(call("f"), call("f", "c1"), call(" "), {"functionCall": {"name": "f", "args": {"a": [None]}}}, {"text": 1}),
+        *(result("f"), result("f", "c1", a=1), {"functionResponse": {"response": "x", "parts": []}}),
+        *(text("a", functionCall={"name": "f"}), text("a", thought="yes"), {"functionCall": None, "text": "a"}),
+        {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+    ],
+)
+@each_case("role", ["user", "model", "system", "function", "MODEL", "odd", None, 1])
+def test_the_usual_form_is_read_as_any_other(part: Json, role: Any) -> None:
+    contents = [model(call("f", "c1")), {"role": role, "parts": [part]}]
+    plain = parse(*contents)
+    with_null = parse_contents(contents, [{**one, "odd": None} for one in canonicalize(contents)], "contents")
+    warned = [one for one in with_null.warnings if ".odd is not a field" not in one or "parts" in one]
+    assert (with_null.messages, with_null.violations, warned) == (plain.messages, plain.violations, [*plain.warnings])
