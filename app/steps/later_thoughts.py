@@ -61,10 +61,12 @@ class LaterThoughts:
         return out
 
     def _is_plain(self, event: Event) -> bool:
-        """Whether this is text in which nothing can begin, where nothing has begun."""
-        if type(event) is not TextDelta or event.refusal or self._first in event.text:
+        """Whether nothing has begun that waits for more, and nothing can begin with this event."""
+        if self._held or self._block:
             return False
-        if self._held or self._block or self._is_trimming:
+        if type(event) is not TextDelta or event.refusal:
+            return True
+        if self._is_trimming or self._first in event.text:
             return False
         self._prose.add(event.text)
         return True
