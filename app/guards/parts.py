@@ -11,7 +11,7 @@ from app.guards.rules import GuardRule
 from app.guards.verdicts import Group, PartKind, TextPart
 
 _OF_TOOLS = -1
-"""Stands for the number of a message in places of tools."""
+"""The message number in the `Place` of a tool: no message has it."""
 
 
 class Place(Struct, frozen=True):

@@ -337,8 +337,8 @@ class Profile(BaseModel):
     """With the API `gemini`: `json` sends the schemas of functions and of replies as they are, `openapi` in the older
     form, which has a part of the words of JSON Schema."""
     format_schema: Literal["json", "anthropic"] = "json"
-    """With the API `messages`: `json` sends the schema of a `response_format` as it is, `anthropic` with the keywords
-    that Anthropic takes; the others stand in descriptions, with a warning."""
+    """With the API `messages`: `json` sends the schema of a `response_format` unchanged. `anthropic` sends only the
+    keywords that Anthropic accepts; the others are added to `description`, with a warning."""
     call_ids: Annotated[Literal["keep", "alphanumeric9", "none"], BeforeValidator(_parse_call_ids)] = "keep"
     """`alphanumeric9` replaces ids that are not nine letters and digits, which Mistral's templates refuse. `none`, or
     `false`, sends none over the API `gemini`: calls and results then belong together by their order."""

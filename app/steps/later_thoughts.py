@@ -26,7 +26,7 @@ class LaterThoughts:
     start of a line."""
 
     def __init__(self, opening: str, closings: tuple[str, ...], interrupt: str, *, own_lines: bool) -> None:
-        self._open, self._closings, self._own_lines = opening, closings, own_lines
+        self._open, self._own_lines = opening, own_lines
         self._first = opening[:1]
         ends = "|".join(map(re.escape, closings))
         stop = rf"|\n(?={re.escape(interrupt)})" if interrupt and not own_lines else ""

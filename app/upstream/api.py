@@ -161,7 +161,7 @@ class RepairedBody(Struct, frozen=True):
     data: bytes
     warning: str
     name: str = ""
-    """That of the repair, if further bodies for the model need it, too."""
+    """That of the repair, if further bodies of the caller for the model need it, too."""
 
 
 def apply_repairs(api: Api, body: bytes, names: Iterable[str]) -> tuple[bytes, list[str]]:

@@ -1,8 +1,8 @@
 """Change a body that a server has refused because of one field: without a field that says nothing of the reply, or with
 a choice of tools in a form that each server knows.
 
-Servers refuse fields that others read, and do not say so in a document. Each change is made once, and then for every
-body to that model.
+Servers refuse fields that others read, and do not say so in a document. Each change is made after one refusal, and then
+in every body of that caller to that model.
 """
 
 import re

@@ -179,7 +179,7 @@ Parsers of these two and of llama.cpp (`common/parsers`) without a row of their 
 | `lfm2`, `olmo3` | `pythonic` |
 | `functiongemma`, `granite-20b-fc`, `cohere2moe`, `ministral3` | `gemma4`, `granite`, `cohere`, `mistral_args` |
 | `beam`, `llm-jp-harmony`, `muse`, `openai` | `harmony`, `atem` |
-| `hf`, `response_template`, `translate-gemma` | none: the form stands in the model's own files, or there are no calls |
+| `hf`, `response_template`, `translate-gemma` | none: each model's files define the format, or no calls are read |
 | `functionary-v3-2` | none: `>>>` begins prompts of Python in many texts, and llama.cpp parses this model of 2024 |
 """
 

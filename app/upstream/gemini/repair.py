@@ -1,6 +1,7 @@
 """Change a body of the Gemini API that its server has refused, because not all servers and models take the same.
 
-The messages are those of Google's servers; each change is made once, and then for every body to that model.
+The messages are those of Google's servers. Each change is made after one refusal, and then in every body of that caller
+to that model.
 """
 
 import re

@@ -13,7 +13,6 @@ A reply is whole with a stop reason, or with `message_stop` after a block. Anyth
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -41,7 +40,7 @@ from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
 from app.upstream.reply.odd_json import clean, read_text
 from app.upstream.reply.partial_tool_call import NO_ARGUMENTS, clean_name, remove_space
-from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
+from app.upstream.reply.sse import EVENT_NAME, ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import normalize_usage
@@ -63,8 +62,7 @@ _METRICS = {
     "cacheReadInputTokenCount": "cache_read_input_tokens",
     "cacheWriteInputTokenCount": "cache_creation_input_tokens",
 }
-_NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
-"""The names of events that are passed on: another one could end its line."""
+"""Bedrock's names of counts of tokens, and the API's own."""
 _ANY_TEXT = "."
 _UNKNOWN = "unknown"
 """The type of a block whose start has not come, if its deltas do not tell it."""
@@ -678,7 +676,7 @@ class PassingAssembler(MessageAssembler):
             out += [*self._passed, PassedEnd(), *brought]
             return
         name = value.get("type")
-        if isinstance(name, str) and _NAME.fullmatch(name) and not failed and isinstance(value, KeptObject):
+        if isinstance(name, str) and EVENT_NAME.fullmatch(name) and not failed and isinstance(value, KeptObject):
             self._passed.append(Passed(name, value.text, details))
         self._has_begun = self._has_begun or (bool(brought) and not failed)
         if self._has_begun:

@@ -448,12 +448,13 @@ def _encode_tools(
     given: Sequence[Any], sent: Sequence[Any], request: ChatRequest, profile: Profile
 ) -> tuple[Any, list[str]]:
     """Return the tools as they are sent, and a warning for each field that is left out of them."""
+    if profile.takes == "all":
+        return encode_own_tools(given, sent, request.known), []
     left_out: set[str] = set()
     lost: set[str] = set()
-    if profile.takes != "all":
-        limited = [limit_mark(tool, lost) for tool in sent]
-        sent = limited if lost else sent
-    for tool in sent if profile.takes != "all" else ():
+    limited = [limit_mark(tool, lost) for tool in sent]
+    sent = limited if lost else sent
+    for tool in sent:
         if isinstance(tool, dict) and not _VENDOR_TOOL_FIELDS.isdisjoint(tool):
             left_out.update(_VENDOR_TOOL_FIELDS.intersection(tool))
     if not left_out:

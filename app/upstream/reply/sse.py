@@ -24,6 +24,8 @@ from app.upstream.reply.usual_decoder import UsualDecoder
 _BOM = b"\xef\xbb\xbf"
 _CR = ord("\r")
 _DATA = b"data: "
+EVENT_NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+"""A name of an event that can be sent on to a client: another one could end its line."""
 
 
 class LineSplitter:

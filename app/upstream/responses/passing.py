@@ -1,20 +1,16 @@
 """`PassingAssembler`: the events of a reply of the Responses API with the server's own events before them, for clients
 of that API."""
 
-import re
 from typing import Any
 
 from typing_extensions import override
 
 from app.chat.events import NEXT_MESSAGE, Event, Failed, Passed, PassedEnd
-from app.upstream.reply.sse import ErrorEvent
+from app.upstream.reply.sse import EVENT_NAME, ErrorEvent
 from app.upstream.reply.usual_decoder import RepeatedEvent
 from app.upstream.responses.assembler import ReplyItem, ResponsesAssembler
 from app.upstream.responses.decoder import decode_kept
 from app.upstream.responses.event import KeptEvent
-
-_NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
-"""The names of events that are passed on: another one could end its line."""
 
 
 class PassingAssembler(ResponsesAssembler):
@@ -68,7 +64,7 @@ class PassingAssembler(ResponsesAssembler):
             self._passed = []
             return
         name = (event.type or "response") if event is not None else ""
-        if name == self._known_name or _NAME.fullmatch(name):
+        if name == self._known_name or EVENT_NAME.fullmatch(name):
             self._known_name = name
             self._passed.append(Passed(name, kept.text))
         if self._passed and (self._has_begun or has_brought):

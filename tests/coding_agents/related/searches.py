@@ -41,6 +41,11 @@ def found(id_: str = "<id:s>", query: str = "news") -> list[Json]:
     ]
 
 
+def failed(code: str) -> list[Json]:
+    """The blocks of a search or fetch that ended with this error."""
+    return [{"type": "server_tool_use"}, {"content": {"error_code": code}}]
+
+
 def searching(*calls: Any, config: Json = WITH_WEB, **more: Any) -> Json:
     requests, replies, upstream = more.pop("requests"), more.pop("replies"), more.pop("upstream")
     return case(config, requests, replies, upstream, mcp_calls=list(calls), mcp=more.pop("mcp", {"web": WEB}), **more)
@@ -224,12 +229,10 @@ CASES["B1_fetch_found_page_and_its_bounds"] = searching(
         ok(
             content=[
                 *found(),
-                {"type": "server_tool_use"},
-                {"content": {"error_code": "url_not_allowed"}},
+                *failed("url_not_allowed"),
                 {"type": "server_tool_use"},
                 {"content": {"type": "web_fetch_result"}},
-                {"type": "server_tool_use"},
-                {"content": {"error_code": "max_uses_exceeded"}},
+                *failed("max_uses_exceeded"),
                 {"type": "text"},
             ]
         )
@@ -298,10 +301,8 @@ CASES["B1_errors_of_the_tool"] = searching(
     replies=[
         ok(
             content=[
-                {"type": "server_tool_use"},
-                {"content": {"error_code": "too_many_requests"}},
-                {"type": "server_tool_use"},
-                {"content": {"error_code": "unavailable"}},
+                *failed("too_many_requests"),
+                *failed("unavailable"),
                 {"type": "server_tool_use"},
                 {"type": "web_search_tool_result", "content": []},
                 {"type": "text"},

@@ -48,8 +48,8 @@ NOUS: dict[str, tuple[Short, str]] = {
     "newline_in_str": ([("F", "f", '{"a": "x\\ny"}')], "a raw line break in a string is escaped"),
     "big_number": ([("F", "f", '{"a": 1e400, "b": 12345678901234567890}')], "JSON has no Infinity"),
     # Thoughts that were said to be in the content, but never ended: the calls are read.
-    "two": ([F, G], "calls are read when the thought never ends"),
-    "pre": ([("C", "pre "), F], "calls are read when the thought never ends"),
+    "two": ([F, G], "calls inside reasoning that never ends are read"),
+    "pre": ([("C", "pre "), F], "calls inside reasoning that never ends are read"),
 }
 
 
