@@ -19,7 +19,7 @@ _ESCAPE = r"\\(?:u00(?:2[^267]|3[^ceCE]|[4-7])|/)"
 """An escape of a character that a value may have. Those of others, such as `<`, are not read as a part of one."""
 _CARD = rf"(?:(?-u:\b)|\\[nrtbf]|\\u[0-9a-fA-F]{{4}}){MAY_BE_CARD}"
 """A number within a word, such as that in an id of a call, is none."""
-_EMAIL = r'@[^@\s"]+\.'
+_EMAIL = r'@[^@\s"]+\.[A-Za-z]{2}'
 _DATA = ";base64,"
 _URL = "://"
 _DATA_BLOCK = 2048
