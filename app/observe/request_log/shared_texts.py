@@ -81,7 +81,7 @@ class SharedTexts:
         self._bytes = 0
 
     def compare(self, places: Sequence[Place], body: bytes) -> Difference:
-        """Return which part of a body is new beside the earlier ones of these places, of which the first is preferred."""
+        """Return which part of a body is new beside the earlier ones of these places; the first place is preferred."""
         best, most = None, int(len(body) * _MIN_SHARE)
         for place in places:
             for text in self._texts.get(place, ()):
