@@ -189,12 +189,15 @@ def _compare_ends(pieces: list[Piece], body: bytes, start: int) -> tuple[list[Pi
 
 
 _BLOCK = 16 * 1024
+_PROBE = 256
+"""Most bodies that are compared have less in common than this."""
 
 
 def _count_common_start(piece: bytes, body: bytes, place: int) -> int:
     """Return how many bytes of `piece` are in `body` from `place` on."""
-    end, done, size = min(len(piece), len(body) - place), 0, _BLOCK
+    end, done = min(len(piece), len(body) - place), 0
     given = memoryview(piece)[:end]
+    size = _BLOCK if body.startswith(given[:_PROBE], place) else _PROBE // 4
     while size and done < end:
         while done < end and body.startswith(given[done : done + size], place + done):
             done += size
@@ -204,8 +207,10 @@ def _count_common_start(piece: bytes, body: bytes, place: int) -> int:
 
 def _count_common_end(piece: bytes, body: bytes, start: int, end: int) -> int:
     """Return how many bytes at the end of `piece` are in `body` before `end`, and not before `start`."""
-    most, done, size = min(len(piece), end - start), 0, _BLOCK
+    most, done = min(len(piece), end - start), 0
     given = memoryview(piece)[len(piece) - most :]
+    probe = min(_PROBE, most)
+    size = _BLOCK if body.startswith(given[most - probe :], end - probe) else _PROBE // 4
     while size and done < most:
         while done < most:
             longer = min(done + size, most)
