@@ -23,10 +23,11 @@ _REFUSAL = (
 )
 """What servers say of a field that they refuse."""
 _REFUSED_CHOICE = re.compile(
-    r"tool_choice\b.*?(?:'object'|string values|valid string|must be a string|expected (?:a )?string)",
+    r"\A(?>.*?tool_choice\b).*?(?:'object'|string values|valid string|must be a string|expected (?:a )?string)",
     re.IGNORECASE | re.DOTALL,
 )
-"""LM Studio, Groq, pydantic: earendil-works/pi issue 4266, plmbr/notebook-intelligence PR 115."""
+"""Its beginning is matched once: otherwise each name in a hostile message would be a new one. The sources are LM
+Studio, Groq and pydantic: earendil-works/pi issue 4266, plmbr/notebook-intelligence PR 115."""
 
 
 def make_hint_repairs(names: Iterable[str] = HINTS) -> dict[str, Repair]:
@@ -37,10 +38,10 @@ def make_hint_repairs(names: Iterable[str] = HINTS) -> dict[str, Repair]:
 def _make_hint_repair(name: str) -> Repair:
     # A name that is a common word must be quoted, or stand as a path does.
     word = rf"[`'\"]{name}[`'\"]|(?:^|\bbody\.){name}:" if "_" not in name else rf"(?<!\w){name}(?!\w)"
-    either = rf"(?:{word}).*?(?:{_REFUSAL})|(?:{_REFUSAL}).*?(?:{word})"
+    both = rf"\A(?=.*?(?:{word}))(?=.*?(?:{_REFUSAL}))"  # each is looked for once, wherever the other one is
     setting = "Set `stream_usage = false`" if name == "stream_options" else f"Add {name} to `lacks`"
     warning = f"the model server refused {name}: the request was sent without it. {setting} in the model's profile"
-    return Repair(re.compile(either, re.IGNORECASE | re.DOTALL), _leave_out(name), warning)
+    return Repair(re.compile(both, re.IGNORECASE | re.DOTALL), _leave_out(name), warning)
 
 
 def _leave_out(name: str) -> Callable[[Json], Json | None]:

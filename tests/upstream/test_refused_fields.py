@@ -7,6 +7,7 @@ from app.chat.events import Fault
 from app.upstream.api import find_api, repair_refused
 
 from tests.each_case import each_case
+from tests.linear_time import linear
 
 Json = dict[str, Any]
 PLAIN: Json = {"model": "m", "messages": []}
@@ -100,3 +101,11 @@ def test_a_refused_last_message_of_the_assistant_is_in_the_one_of_the_user(messa
     call: Json = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
     for last in ([], [user], [{"role": "assistant", "content": "{"}], [user, {"role": "assistant", "content": [call]}]):
         assert repair(ask(*last), message, "messages") is None
+
+
+@each_case(
+    "word", ["user: ", "tool_choice ", "metadata unknow", "`stream_options` ", "not supporte", "tool_choice 'objec"]
+)
+def test_a_long_refusal_is_read_in_linear_time(word: str) -> None:
+    body = {**PLAIN, "user": "u", "metadata": {}, "stream_options": {}, "tool_choice": tool("b"), "tools": [tool("b")]}
+    assert linear(lambda size: repair(body, word * size), 500)
