@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from app.chat.known_conversation import KnownConversation, add_up
 from app.chat.messages import BILLING_HEADER, ChatRequest, Message, Reasoning, Source, WrittenMessages, is_sealed
 from app.errors import InvalidInput, Violation
 from app.openai_messages.content_parts import find_violations
@@ -16,6 +17,7 @@ from app.openai_messages.groups import MessageGroup
 from app.params import GenerateCfg
 from app.profiles import Profile
 from app.upstream.messages.blank_texts import leave_out_blank_texts, leave_out_of_system
+from app.upstream.messages.cache_marks import MAX_MARKS, count_marks, count_marks_of_messages, limit_marks
 from app.upstream.messages.conversation import (
     NOTHING_WRITTEN,
     ConversationWriter,
@@ -117,7 +119,17 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         warn_of_unsent(vendor) + warn_of_marks(lost) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
     )
     warnings += [text for text in now.warnings if text not in base.warnings]
+    if _has_many_marks(source, request.known):
+        body = msgspec.json.decode(_encode(body))
+        warnings += limit_marks(body, body["messages"])[1]
     return body, [*conversation.warnings, *tool_warnings, *warnings]
+
+
+def _has_many_marks(source: Source, known: KnownConversation | None) -> bool:
+    """Whether a client's own body has more cache marks than the API takes."""
+    messages = source.body.get("messages")
+    of_messages = add_up(count_marks_of_messages, messages, known) if isinstance(messages, list) else 0
+    return of_messages + count_marks(source.body) > MAX_MARKS
 
 
 _NO_PARAMETER = "this model's server has no such parameter"

@@ -55,29 +55,42 @@ def test_a_mark_on_thinking_is_left_out_with_a_warning() -> None:
     assert warnings == ["cache_control of thinking was not sent: blocks of thinking cannot have it"]
 
 
-def mark_everything(mark: Json) -> Json:
-    held = {"cache_control": mark}
+def mark_places(mark: Json, places: str) -> Json:
+    def hold(place: str) -> Json:
+        return {"cache_control": mark} if place in places else {}
+
     return ask(
-        {"role": "user", "content": [text("Hi", **held)]},
-        {"role": "assistant", "content": [call("a", input=held)]},
-        {"role": "user", "content": [result("a", content=[text("sunny", **held)], **held)]},
-        system=[text("S", **held)],
-        tools=[{"name": "look", "input_schema": {"type": "object", "properties": {}}, **held}],
-        **held,
+        {"role": "user", "content": [text("Hi", **hold("text"))]},
+        {"role": "assistant", "content": [call("a", input={"cache_control": mark})]},
+        {"role": "user", "content": [result("a", content=[text("sunny", **hold("inner"))], **hold("result"))]},
+        system=[text("S", **hold("system"))],
+        tools=[{"name": "look", "input_schema": {"type": "object", "properties": {}}, **hold("tool")}],
+        **hold("body"),
     )
 
 
-def test_a_mark_has_only_what_the_server_knows_of_it() -> None:
-    body, warnings = send(mark_everything(LONG), "anthropic_compatible")
-    expected, none = send(mark_everything(SHORT), "anthropic_compatible")
+@each_case("places", ["system tool body", "text inner result"])
+def test_a_mark_has_only_what_the_server_knows_of_it(places: str) -> None:
+    body, warnings = send(mark_places(LONG, places), "anthropic_compatible")
+    expected, none = send(mark_places(SHORT, places), "anthropic_compatible")
     expected["messages"][1]["content"][0]["input"] = {"cache_control": LONG}  # the model's own arguments
     assert body == expected and none == []
     assert [warning.partition(" was not sent")[0] for warning in warnings] == [
         "scope of cache_control",
         "ttl of cache_control",
     ]
-    assert send(mark_everything(LONG))[0]["messages"] == mark_everything(LONG)["messages"]
-    assert send(mark_everything(LONG), "anthropic_compatible", takes="all")[1] == []
+    assert send(mark_places(LONG, places))[0]["messages"] == mark_places(LONG, places)["messages"]
+    assert send(mark_places(LONG, places), "anthropic_compatible", takes="all")[1] == []
+
+
+@each_case("kind", ["anthropic", "anthropic_compatible"])
+def test_of_more_than_four_marks_the_last_are_sent(kind: str) -> None:
+    everything = "text inner result system tool body"
+    body, warnings = send(mark_places(SHORT, everything), kind)
+    assert body == send(mark_places(SHORT, "inner result text body"), kind)[0]
+    assert warnings == ["cache_control was sent with the last 3 of 5 places: the server takes no more"]
+    four = mark_places(SHORT, "system tool text inner")
+    assert send(four, kind) == ({**four, "model": "up"}, [])
 
 
 def test_ids_that_are_used_again_or_have_other_characters_are_replaced() -> None:
