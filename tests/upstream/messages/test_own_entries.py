@@ -48,6 +48,15 @@ def test_results_stand_before_the_other_blocks(kind: str, given: list[Json], sen
     assert send(body, kind)[0]["messages"][2] == {"role": "user", "content": sent, "future": 1}
 
 
+@pytest.mark.parametrize("kind", ["anthropic", "anthropic_compatible"])
+def test_results_stand_before_what_an_earlier_message_of_the_user_has(kind: str) -> None:
+    calls = {"role": "assistant", "content": [call("a"), call("b")]}
+    later = [{"role": "user", "content": [result("a")]}, {"role": "user", "content": [text("and"), result("b")]}]
+    sent, _ = send(ask(HI, calls, {"role": "user", "content": "Wait."}, *later, HI), kind)
+    turn = {"role": "user", "content": [result("a"), result("b"), text("Wait."), text("and")]}
+    assert sent["messages"] == [HI, calls, turn, HI]
+
+
 def test_a_mark_on_thinking_is_left_out_with_a_warning() -> None:
     turn = {"role": "assistant", "content": [{**SIGNED, "cache_control": SHORT}, call("a", cache_control=SHORT)]}
     body, warnings = send(ask(HI, turn, {"role": "user", "content": [result("a")]}))
