@@ -736,7 +736,9 @@ def _parts(body: Json) -> str | None:
 
 @rule("parameters", "langchain-ai/langchainjs issue 9804", RESPONSES)
 def _response_parameters(body: Json) -> str | None:
-    schemas = [tool.get("parameters") or {} for tool in body.get("tools", ()) if tool["type"] == "function"]
+    if any("type" not in tool for tool in body.get("tools", ())):
+        return "Missing required parameter: 'tools[0].type'"
+    schemas = [tool.get("parameters") or {} for tool in body.get("tools", ()) if tool.get("type") == "function"]
     return next((f"the parameters {one}" for one in schemas if one.get("type", "object") != "object"), None)
 
 

@@ -437,8 +437,9 @@ def _write_tools(
 ) -> tuple[Any, list[str]]:
     """Return the tools that are sent, and a warning for each one that is left out. Takes those of the translations."""
     as_read, written = base.pop("tools", None), now.pop("tools", None)
-    if not isinstance(given, list) or (written is None and as_read is not None):
-        return written, []
+    if written is None and as_read is not None:
+        return None, []
+    given = given if isinstance(given, list) else []
     takes_all = profile.takes == "all"
     left_out = [] if takes_all else [tool for tool in given if _is_hosted(tool)]
     is_foreign = any(isinstance(tool, dict) and "function" in tool for tool in given)
