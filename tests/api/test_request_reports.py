@@ -9,7 +9,7 @@ import pytest
 
 from tests.each_case import each_case
 from tests.in_process_gateway import Answer, ModelServer, Running
-from tests.upstream.test_strict_servers import reply
+from tests.upstream.strict_server import reply
 
 Json = dict[str, Any]
 KINDS = {
@@ -337,8 +337,8 @@ def test_json_object_is_asked_for_in_the_other_api(gateway: Gateway) -> None:
 @each_case("model", ["deepseek", "openrouter"])
 @each_case("thinking", [{}, {"reasoning_effort": "high"}])
 def test_turns_with_calls_have_their_reasoning(gateway: Gateway, model: str, thinking: Json) -> None:
-    """JohnnyZ93/oai-compatible-copilot issues 202 and 260, danny-avila/LibreChat issue 13366, esengine/DeepSeek-Reasonix
-    issue 10210, langchain-ai/docs issue 3765."""
+    """JohnnyZ93/oai-compatible-copilot issues 202 and 260, danny-avila/LibreChat issue 13366,
+    esengine/DeepSeek-Reasonix issue 10210, langchain-ai/docs issue 3765."""
     turn = {**chat_call("a"), "reasoning_content": "wthoughtx"}
     sent = gateway.send(CHAT, model, {"messages": [HI, turn, chat_result("a"), HI], **thinking})
     assert "wthoughtx" in json.dumps(sent["messages"][1])

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-import httpx
 import pytest
 from app.profiles import KINDS, find_profile
 
 from tests.conversations.random_conversations import PNG, WRITERS, Act, script
 from tests.effort import LONG
-from tests.in_process_gateway import Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import Answer, ModelServer, Running
 from tests.upstream.own_bodies import find_api_name
+from tests.upstream.recorded_bodies import BODIES
 from tests.upstream.strict_rules import CHAT, GEMINI, MESSAGES, RESPONSES, RULES, Rule, find_refusal
-from tests.upstream.test_own_properties import BODIES
+from tests.upstream.strict_server import reply
 
 Json = dict[str, Any]
 BODIES_OF_A_SERVER = 1500 if LONG else 25
@@ -36,31 +36,6 @@ PATHS = {
     "gemini": "/v1beta/models/{}:generateContent",
 }
 REFUSED = (400, 422)
-
-# -- replies
-
-_CHUNK = {"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}
-_MESSAGE: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "stop_reason": "end_turn"}
-_MESSAGE |= {"content": [{"type": "text", "text": "Hi"}], "usage": {"input_tokens": 1, "output_tokens": 1}}
-_OUTPUT: Json = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
-_OUTPUT |= {"content": [{"type": "output_text", "text": "Hi", "annotations": []}]}
-_RESPONSE = {"id": "resp_1", "object": "response", "status": "completed", "model": "up", "output": [_OUTPUT]}
-_CONTENT = {"role": "model", "parts": [{"text": "Hi"}]}
-_CANDIDATE = {"candidates": [{"content": _CONTENT, "finishReason": "STOP", "index": 0}]}
-REPLIES: dict[str, Any] = {MESSAGES: _MESSAGE, RESPONSES: _RESPONSE, GEMINI: _CANDIDATE}
-
-
-def reply(request: httpx.Request) -> httpx.Response:
-    """Answer as a server does that is as strict as its kind: the host is `<kind>.<api>.test`."""
-    kind, api, _ = request.url.host.split(".")
-    kind = kind.replace("-", "_")
-    api = CHAT if api == "chat" else api
-    fault = find_refusal(json.loads(request.content), api, kind)
-    if fault is not None:
-        return httpx.Response(400, json={"error": {"message": fault, "type": "invalid_request_error"}})
-    if api == CHAT:
-        return streamed(b"data: %b\n\ndata: [DONE]\n\n" % json.dumps(_CHUNK).encode())
-    return httpx.Response(200, json=REPLIES[api])
 
 
 def name_model(api: str, kind: str) -> str:
