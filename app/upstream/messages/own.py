@@ -26,7 +26,7 @@ from app.upstream.messages.conversation import (
     has_plain_ids,
     refuse_empty,
 )
-from app.upstream.messages.own_entries import arrange_entries, limit_mark, warn_of_marks
+from app.upstream.messages.own_entries import arrange_entries, has_late_results, limit_mark, warn_of_marks
 from app.upstream.messages.request import build_options, write_tool
 from app.upstream.own_body import (
     ORPHAN,
@@ -75,6 +75,10 @@ _SEARCHED_HERE = re.compile(r"srvtoolu_(?!vrtx_|bdrk_)[A-Za-z0-9]*[^A-Za-z0-9].*
 digits behind it (platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool)."""
 _RUN_BY_ANTHROPIC = "mcptoolu_"
 """The ids of calls that Anthropic's servers ran begin with it (platform.claude.com/docs/en/agents-and-tools)."""
+
+
+_ONE_ROUND = 2
+"""A message with calls, and one with their results."""
 
 
 def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json, list[str]]:
@@ -258,7 +262,8 @@ class _OwnWriter:
         if any(group.role == ORPHAN for group in block.groups):
             self._add_orphan(block)
             return
-        if not block.is_kept or renames_calls(block.groups) or not has_plain_ids(block.groups):
+        is_late = self._profile.takes != "all" and len(block.entries) > _ONE_ROUND and has_late_results(block.entries)
+        if is_late or not block.is_kept or renames_calls(block.groups) or not has_plain_ids(block.groups):
             self._add_now(block)
             return
         takes = all(self._takes(entry) for entry in block.entries) and not self._has_unsent(block)

@@ -35,6 +35,22 @@ def arrange_entries(entries: Sequence[Any], *, takes_all: bool) -> KeptEntries:
     return KeptEntries(arranged, [*warnings, *warn_of_marks(lost - {""})])
 
 
+def has_late_results(entries: Sequence[Any]) -> bool:
+    """Whether another message of the assistant stands between a call and its result, which the API refuses."""
+    waiting: set[Any] = set()
+    was_user = False
+    for entry in entries:
+        blocks = _list_blocks(entry) if isinstance(entry, dict) else []
+        if _is_user(entry):
+            waiting.difference_update([block.get("tool_use_id") for block in blocks if isinstance(block, dict)])
+        elif waiting and was_user:
+            return True
+        else:
+            waiting.update([one.get("id") for one in blocks if isinstance(one, dict) and one.get("type") == "tool_use"])
+        was_user = _is_user(entry)
+    return False
+
+
 def _join_results(entries: Sequence[Any]) -> Sequence[Any]:
     """Return the entries in which a message of the user with results is not behind another one of the user: servers
     read neighbours of one role as one message, in which results come first."""

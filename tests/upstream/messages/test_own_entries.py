@@ -57,6 +57,17 @@ def test_results_stand_before_what_an_earlier_message_of_the_user_has(kind: str)
     assert sent["messages"] == [HI, calls, turn, HI]
 
 
+def test_results_stand_directly_behind_calls_of_a_divided_turn() -> None:
+    turns = [{"role": "assistant", "content": [call("a")]}, {"role": "assistant", "content": [call("b")]}]
+    thought = {"role": "assistant", "content": [{"type": "thinking", "thinking": " ", "signature": ""}]}
+    results = [{"role": "user", "content": [result(id_)]} for id_ in "ab"]
+    body = ask(HI, *turns, results[0], thought, results[1], HI)
+    sent = send(body, "anthropic_compatible")[0]["messages"]
+    assert [one["role"] for one in sent] == ["user", "assistant", "user"]
+    assert [one["type"] for one in sent[2]["content"]] == ["tool_result", "tool_result", "text"]
+    assert send(body, "anthropic")[0]["messages"] == body["messages"]
+
+
 def test_a_mark_on_thinking_is_left_out_with_a_warning() -> None:
     turn = {"role": "assistant", "content": [{**SIGNED, "cache_control": SHORT}, call("a", cache_control=SHORT)]}
     body, warnings = send(ask(HI, turn, {"role": "user", "content": [result("a")]}))
