@@ -208,7 +208,8 @@ class Profile(BaseModel):
     before all other messages, `then_user` only before all others, so that later ones become text of the user at their
     place (API `messages`), `none` no system messages, so that the first user message starts with their text."""
     needs_user: bool = False
-    """The server refuses a conversation of system messages alone: the last one is sent as one of the user."""
+    """The server refuses a conversation without a message of the user: of system messages alone the last one is sent as
+    one of the user, and another conversation begins with a short one."""
     alternate: bool = False
     """User and assistant messages must alternate: neighbours of one role are merged, empty assistant ones dropped."""
     assistant_after_tool: bool = False

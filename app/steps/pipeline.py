@@ -22,7 +22,11 @@ from app.steps.call_watch import CallWatch
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
 from app.steps.function_names import FunctionNameStage, find_renamed, rename_functions
-from app.steps.function_schemas import merge_function_alternatives, type_function_parameters
+from app.steps.function_schemas import (
+    merge_function_alternatives,
+    type_function_parameters,
+    warn_of_other_parameters,
+)
 from app.steps.json_format import adapt_response_format
 from app.steps.media import MediaRequest, accepts_uploads, is_web_url, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
@@ -191,6 +195,7 @@ def prepare_repaired(
         request, prompted = add_tool_prompt(replace(request, params={**request.params, "lang": lang}), profile)
         warnings += prompted
     if request.tools:
+        warnings += warn_of_other_parameters(request.tools) if request.source is None else []
         request, merged = merge_function_alternatives(request, profile)
         warnings += merged
         request = type_function_parameters(request, profile)

@@ -23,7 +23,7 @@ from app.formats.gemini.passed import make_passed_request
 from app.formats.gemini.schema import DATA_FIELDS, GeminiContent
 from app.formats.gemini.spelling import canonicalize, has_doubles, name_fields, spell_all, to_snake
 from app.formats.gemini.tools import GeminiToolConfig, choose_tools, parse_tools
-from app.formats.json_object import parse_object
+from app.formats.json_object import list_repairs, parse_object
 from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
 from app.formats.request_memory import CallerMemory, recall
 from app.other_apis import SCHEMA_NAME
@@ -193,7 +193,7 @@ def _parse(
         return RejectedRequest(refusal, GEMINI.error, _pass_unread(given, refusal, limits, target))
     except ParleyError as error:
         return RejectedRequest(error, GEMINI.error)
-    parsed = replace(parsed, warnings=limit_warnings(parsed.warnings))
+    parsed = replace(parsed, warnings=limit_warnings([*list_repairs(given), *parsed.warnings]))
     if not foreign:
         return parsed
     refusal = refuse(foreign)
