@@ -10,6 +10,7 @@ from app.formats.gemini.embeddings import BatchEmbedContentsRequest, EmbedConten
 from app.formats.openapi import (
     BodyPart,
     Described,
+    DescribedMediumFacts,
     FormatPart,
     Json,
     ServerToolNumbers,
@@ -86,6 +87,7 @@ class GeminiBeside(Described):
 
     warnings: list[str] | None = None
     server_tools: ServerToolNumbers | None = None
+    descriptions: list[DescribedMediumFacts] | None = None
     cost: float | None = None
     media: list[dict[str, Any]] | None = None
     """What the model server says of its media beside their bytes."""

@@ -273,8 +273,7 @@ def _write_beside(info: ReplyInfo, finish: Finish, accumulator: MessageAccumulat
     if is_usage_estimated(finish):
         warnings.append(USAGE_ESTIMATED)
     beside: Json = {"warnings": warnings} if warnings else {}
-    if finish.server_tools is not None:
-        beside["server_tools"] = finish.server_tools.to_dict()
+    beside |= info.write_extensions(finish)
     if finish.usage is not None and finish.usage.get("cost") is not None:
         beside["cost"] = finish.usage["cost"]
     media = [one.media for one in accumulator.messages if one.media is not None and one.media.fields]
