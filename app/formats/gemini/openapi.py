@@ -71,7 +71,9 @@ class GeminiCandidate(Described):
     """In a stream only in the last chunk."""
     finishMessage: str | None = None
     groundingMetadata: dict[str, Any] | None = None
-    """Citations of web pages; places are bytes of the text in UTF-8."""
+    """Citations of web pages, and what the gateway has searched for; places are bytes of the text in UTF-8."""
+    urlContextMetadata: dict[str, Any] | None = None
+    """Pages that the gateway has read."""
 
 
 class GeminiUsage(Described):
