@@ -71,7 +71,8 @@ class Caller(Struct, frozen=True):
 
     def with_user(self, name: str) -> "Caller":
         """Return this caller with its end user, who gets nothing that is stored for another one. An empty name is that
-        of all requests that name no user. Raises StoreDown if names are hashed, and cannot be now."""
+        of all requests that name no user. Users whose names begin alike share limits and usage, but nothing that is
+        stored. Raises StoreDown if names are hashed, and cannot be now."""
         rules = self.users
         assert rules is not None
         if not name:
@@ -81,15 +82,15 @@ class Caller(Struct, frozen=True):
         # Hex digits, because names may have any characters, and what is stored for a caller is found by its beginning.
         digest = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
         owner = f"{self.identity}{IDENTITY_SEPARATOR}{digest}"
-        return replace(self, user=name, owner=owner, scope=self.scope if rules.share_replies else owner)
+        return replace(self, user=name[:MAX_NAME], owner=owner, scope=self.scope if rules.share_replies else owner)
 
     def check_user(self) -> None:
         """Raises BadRequest if a request for a reply must name an end user, and does not."""
         if self.users is not None and self.users.required and not self.user:
             source = self.users.source
             raise BadRequest(
-                f"requests with {describe_caller(self.name)} must name their end user in {source}, with 1 to "
-                f"{MAX_NAME} characters and no control characters among them",
+                f"requests with {describe_caller(self.name)} must name their end user in {source}, without control "
+                "characters",
                 str(source) if source.is_in_body else None,
             )
 

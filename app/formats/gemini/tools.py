@@ -6,9 +6,11 @@ from typing import Any
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from app.chat.hosted_tools import HostedAsk, HostedAsks
 from app.chat.messages import Tool
 from app.errors import Violation
 from app.formats.gemini.json_schema import read_schema
+from app.formats.hosted_asks import GEMINI_KINDS, read_gemini_tool
 from app.other_apis import NO_PARAMETERS
 from app.validation.violations import json_path, to_violations
 
@@ -71,6 +73,8 @@ class FoundTools(Struct, frozen=True):
     foreign: Sequence[Violation] = ()
     """Those of `violations` that are about tools of Google's servers."""
     warnings: Sequence[str] = ()
+    hosted: HostedAsks | None = None
+    """Those of them that search or read pages, which the gateway may run itself."""
 
 
 def parse_tools(entries: Any) -> FoundTools:
@@ -92,6 +96,8 @@ class _ToolReader:
         self._paths: list[str] = []
         self._violations: list[Violation] = []
         self._foreign: list[Violation] = []
+        self._asks: list[HostedAsk] = []
+        self._unserved: list[Violation] = []
         self._warnings: list[str] = []
 
     def add_entry(self, entry: Any, path: str) -> None:
@@ -103,6 +109,9 @@ class _ToolReader:
             if name in _HOSTED:
                 self._refuse(place, _BY_GOOGLE)
                 self._foreign.append(self._violations[-1])
+                if name in GEMINI_KINDS:
+                    self._asks.append(read_gemini_tool(name, value, place))
+                    self._unserved.append(self._violations[-1])
             elif name != "functionDeclarations":
                 self._warnings.append(f"{place} is not known here and was ignored")
             elif not isinstance(value, list):
@@ -131,7 +140,19 @@ class _ToolReader:
 
     def finish(self) -> FoundTools:
         tools, paths = tuple(self._tools), tuple(self._paths)
-        return FoundTools(tools, paths, self._violations, self._foreign, self._warnings)
+        return FoundTools(tools, paths, self._violations, self._foreign, self._warnings, self._make_hosted())
+
+    def _make_hosted(self) -> HostedAsks | None:
+        """Return the searches, each kind once."""
+        asks = {ask.kind: ask for ask in reversed(self._asks)}
+        taken = [
+            Violation(ask.path, f"takes the name {ask.name!r}, which a function of this request has")
+            for ask in asks.values()
+            if ask.name in self._names
+        ]
+        if not asks:
+            return None
+        return HostedAsks(tuple(asks), tuple(asks.values()), violations=tuple(taken), unserved=tuple(self._unserved))
 
 
 def _make_tool(function: GeminiFunction) -> Tool:
