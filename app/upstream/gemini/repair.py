@@ -74,6 +74,20 @@ def drop_thinking(body: Json) -> Json | None:
     return _change_thinking(body, lambda _: {})
 
 
+def fold_last(body: Json) -> Json | None:
+    """Return the body whose last content, texts of the model, is in the user's content before it; None if there is
+    none, or if it has anything else."""
+    contents = body.get("contents")
+    last = contents[-2:] if isinstance(contents, list) else []
+    parts = [one.get("parts") for one in last if isinstance(one, dict)]
+    if len(parts) < 2 or not all(isinstance(one, list) for one in parts) or last[1].get("role") != "model":
+        return None
+    if last[0].get("role") == "model" or not all(isinstance(part, dict) and "text" in part for part in parts[1]):
+        return None
+    texts = [{"text": part["text"]} for part in parts[1] if part["text"] and not part.get("thought")]
+    return {**body, "contents": [*contents[:-2], {**last[0], "parts": [*parts[0], *texts]}]}
+
+
 def _change_thinking(body: Json, change: Callable[[Json], Json | None]) -> Json | None:
     options = body.get("generationConfig")
     config = options.get("thinkingConfig") if isinstance(options, dict) else None
@@ -143,7 +157,9 @@ REPAIRS: dict[str, Repair] = {
     "tool_schema": _make(
         # anomalyco/opencode issue 12295; brightwave-inc/tidebreak PR 1537
         r'Unknown name "(?:parameters_?Json_?Schema|response_?Json_?Schema)"|alongside unsupported fields|'
-        r"didn.?t specify the schema type field",
+        r"didn.?t specify the schema type field|"
+        # probelabs/probe issue 569; diegosouzapw/OmniRoute issue 13464
+        r"function_?declarations\[\d+\]\.parameters|generation_?config\.response_?(?:json_?)?schema",
         write_old_schemas,
         "the model server does not take these JSON schemas: the request was sent with schemas of OpenAPI, without what "
         'these cannot say. Set tool_schema = "openapi" in the model\'s profile',
@@ -159,6 +175,12 @@ REPAIRS: dict[str, Repair] = {
         sign_calls,
         "the model server demands signatures of calls: the request was sent with one that is not checked. Set "
         "missing_signature in the model's profile",
+    ),
+    "assistant_last": _make(
+        # LibreChat-AI/agents PR 323, pipecat-ai/pipecat PR 5821: Gemini 3.5 Flash-Lite, 3.6 Flash
+        r"ending with a model turn|requests? ends? with a user role",
+        fold_last,
+        "the model server takes no content of the model at the end: it was appended to the user's content",
     ),
     "level": _make(
         r"thinking.?level\b.{0,60}\bnot supported",
