@@ -212,11 +212,8 @@ def test_a_history_that_ends_with_the_model_is_sent_in_a_form_that_newer_models_
     assert found.status == 200
     [content] = sent[-1]["contents"]
     assert content["role"] == "user"
-    assert "".join(part["text"] for part in content["parts"]).split() == ["Hi", "Half", "a"] or content == {
-        "role": "user",
-        "parts": [{"text": "Hi"}, {"text": "Half a"}],
-    }
-    assert found.headers.get("x-parley-warnings") or "appended to the user" in found.body.decode()
+    assert " ".join(part["text"] for part in content["parts"]).split() == ["Hi", "Half", "a"]
+    assert len(sent) == 1 or "appended to the user" in found.body.decode()
 
 
 SIGNED = [call("f", {"n": 0}, thoughtSignature="c2lnMQ=="), call("g", {"n": 1})]
