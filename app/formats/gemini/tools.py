@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.chat.messages import Tool
 from app.errors import Violation
 from app.formats.gemini.json_schema import read_schema
+from app.formats.gemini.plain import PlainFunction
 from app.other_apis import NO_PARAMETERS
 from app.validation.violations import json_path, to_violations
 
@@ -113,7 +115,7 @@ class _ToolReader:
 
     def _add_function(self, value: Any, path: str) -> None:
         try:
-            function = GeminiFunction.model_validate(value)
+            function = _read_plain(value) or GeminiFunction.model_validate(value)
         except ValidationError as error:
             self._violations += to_violations(error, value, path, GeminiFunction)
             return
@@ -134,7 +136,15 @@ class _ToolReader:
         return FoundTools(tools, paths, self._violations, self._foreign, self._warnings)
 
 
-def _make_tool(function: GeminiFunction) -> Tool:
+def _read_plain(value: Any) -> PlainFunction | None:
+    """Return a function of the usual form; None for another one, and for one that is not valid."""
+    try:
+        return msgspec.convert(value, PlainFunction)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return None
+
+
+def _make_tool(function: GeminiFunction | PlainFunction) -> Tool:
     schema: dict[str, Any] = {"name": function.name}
     if function.description is not None:
         schema["description"] = function.description
