@@ -78,14 +78,18 @@ def fold_last(body: Json) -> Json | None:
     """Return the body whose last content, texts of the model, is in the user's content before it; None if there is
     none, or if it has anything else."""
     contents = body.get("contents")
-    last = contents[-2:] if isinstance(contents, list) else []
-    parts = [one.get("parts") for one in last if isinstance(one, dict)]
-    if len(parts) < 2 or not all(isinstance(one, list) for one in parts) or last[1].get("role") != "model":
+    if not isinstance(contents, list) or len(contents) < 2:
         return None
-    if last[0].get("role") == "model" or not all(isinstance(part, dict) and "text" in part for part in parts[1]):
+    before, last = (one if isinstance(one, dict) else {} for one in contents[-2:])
+    given, said = before.get("parts"), last.get("parts")
+    if before.get("role") == "model" or last.get("role") != "model":
         return None
-    texts = [{"text": part["text"]} for part in parts[1] if part["text"] and not part.get("thought")]
-    return {**body, "contents": [*contents[:-2], {**last[0], "parts": [*parts[0], *texts]}]}
+    if not isinstance(given, list) or not isinstance(said, list):
+        return None
+    if not all(isinstance(part, dict) and "text" in part for part in said):
+        return None
+    texts = [{"text": part["text"]} for part in said if part["text"] and not part.get("thought")]
+    return {**body, "contents": [*contents[:-2], {**before, "parts": [*given, *texts]}]}
 
 
 def _change_thinking(body: Json, change: Callable[[Json], Json | None]) -> Json | None:
