@@ -315,7 +315,7 @@ def _make_source(
     params: Mapping[str, Any],
 ) -> Source:
     """Return the client's own body, for servers of this API. A field in both spellings is in it once."""
-    body = name_fields(canonical if has_doubles(given) else given)
+    body = name_fields(canonical if has_doubles(given, canonical) else given)
     contents, config = body.get("contents"), body.get("generationConfig")
     extensions = {name for name in given if name in _PASSED}
     extensions |= {name for name in config if name in _PASSED and name not in _NAMES} if config else set()

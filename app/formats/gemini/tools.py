@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -10,6 +11,7 @@ from app.chat.hosted_tools import HostedAsk, HostedAsks
 from app.chat.messages import Tool
 from app.errors import Violation
 from app.formats.gemini.json_schema import read_schema
+from app.formats.gemini.plain import PlainFunction
 from app.formats.hosted_asks import GEMINI_KINDS, read_gemini_tool
 from app.other_apis import NO_PARAMETERS
 from app.validation.violations import json_path, to_violations
@@ -122,7 +124,7 @@ class _ToolReader:
 
     def _add_function(self, value: Any, path: str) -> None:
         try:
-            function = GeminiFunction.model_validate(value)
+            function = _read_plain(value) or GeminiFunction.model_validate(value)
         except ValidationError as error:
             self._violations += to_violations(error, value, path, GeminiFunction)
             return
@@ -155,7 +157,15 @@ class _ToolReader:
         return HostedAsks(tuple(asks), tuple(asks.values()), violations=tuple(taken), unserved=tuple(self._unserved))
 
 
-def _make_tool(function: GeminiFunction) -> Tool:
+def _read_plain(value: Any) -> PlainFunction | None:
+    """Return a function of the usual form; None for another one, and for one that is not valid."""
+    try:
+        return msgspec.convert(value, PlainFunction)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return None
+
+
+def _make_tool(function: GeminiFunction | PlainFunction) -> Tool:
     schema: dict[str, Any] = {"name": function.name}
     if function.description is not None:
         schema["description"] = function.description

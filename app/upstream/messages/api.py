@@ -43,6 +43,7 @@ API = Api(
     ),
     system="system",
     count_path="/messages/count_tokens",
+    kind="anthropic_compatible",
     not_counted=frozenset(("max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences")),
     key_header="x-api-key",
     key_prefix="",
