@@ -229,6 +229,14 @@ def test_a_response_names_its_conversation_if_it_has_one() -> None:
     assert within.options.responses.fields["conversation"] == {"id": "conv_1"}
 
 
+def test_a_refused_body_with_two_contexts_is_for_no_server() -> None:
+    kept = StoredItems(conversation=StoredConversation("conv_1", [], 0.0), keeps_conversations=True)
+    body = {"input": [QUESTION], "text": {"format": {"type": "grammar"}}, "conversation": "conv_1"}
+    one, two = parse(body, kept), parse({**body, "previous_response_id": "resp_1"}, kept)
+    assert isinstance(one, RejectedRequest) and one.passed is not None
+    assert isinstance(two, RejectedRequest) and two.passed is None
+
+
 def test_settings_of_the_reply() -> None:
     parsed = accept({"input": "Hi", "background": True, "cache": "off", "metadata": {"a": "b"}})
     settings = parsed.settings
