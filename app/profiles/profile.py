@@ -256,7 +256,7 @@ class Profile(BaseModel):
     """Larger images are encoded smaller; larger audio, video and files are refused if the gateway reads their bytes."""
     tool_media: bool = False
     """Over the APIs `responses`, `messages` and `gemini` the result of a tool may hold images and files. If false, they
-    follow it in a message of the user."""
+    follow it in a message of the user; those of a client of Gemini's own API stay where they are."""
     file_text: bool = True
     """The text of a file that the model does not accept is inserted; if false, only the file's name is given."""
     name_media: NamedMedia | None = None

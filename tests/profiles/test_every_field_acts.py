@@ -45,7 +45,7 @@ OF_OWN_BODIES: dict[str, dict[str, str]] = {
     "continuation": {"messages": _WRITTEN},
     "assistant_last": dict.fromkeys(("responses", "messages", "gemini"), _CHOSEN),
     "audio": {"responses": _CHOSEN},
-    "tool_media": dict.fromkeys(("responses", "gemini"), _WRITTEN),
+    "tool_media": {"responses": _WRITTEN, "gemini": _CHOSEN},
     "file_text": {"messages": "a document of text is text"},
     "default_max_tokens": {"messages": _WRITTEN},
     "sampling_excludes_top_p": {"messages": _CHOSEN},
