@@ -1,7 +1,7 @@
 """`Caller`: who sent a request, and what this caller may do."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from app.access.users import MAX_NAME, UserRules
 from app.chat.messages import IDENTITY_SEPARATOR, CallerRights
 from app.endpoints.kinds import ModelEndpoint, describe_served
-from app.errors import BadRequest, Forbidden
+from app.errors import BadRequest, Forbidden, ParleyError
 from app.limits.values import NO_LIMITS, Limits, Team, describe_caller
 from app.observe.request_record import ISSUER_SEPARATOR
 
@@ -159,3 +159,14 @@ def _describe_bounds(globs: ModelGlobs | None) -> str:
 
 ANONYMOUS = Caller("", "")
 """Every caller of a gateway that has no keys."""
+
+
+class KeysOutdated(Exception):
+    """No known key of its issuer verifies a JWT. One that is fetched now might."""
+
+    def __init__(self, refresh: Callable[[], Awaitable[bool]], answer: ParleyError) -> None:
+        """`refresh` fetches the issuer's keys and returns whether they have changed. `answer` is the caller's error if
+        they have not."""
+        super().__init__()
+        self.refresh = refresh
+        self.answer = answer

@@ -73,6 +73,7 @@ _SEARCHES = ("server_tool_use", "web_search_tool_result", "web_fetch_tool_result
 _SEARCHED_HERE = re.compile(r"srvtoolu_(?!vrtx_|bdrk_)[A-Za-z0-9]*[^A-Za-z0-9].*", re.DOTALL)
 """The ids of calls that this gateway ran: `srvtoolu_` and the id of the model's server. Anthropic has only letters and
 digits behind it (platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool)."""
+_ONLY_UNSIGNED = "it has only reasoning that no server has signed"
 _RUN_BY_ANTHROPIC = "mcptoolu_"
 """The ids of calls that Anthropic's servers ran begin with it (platform.claude.com/docs/en/agents-and-tools)."""
 
@@ -280,6 +281,8 @@ class _OwnWriter:
             self._add_now(block)
         else:
             self.warnings += warnings
+            if not merged:
+                self.warnings += [f"messages[{number}] was left out: {_ONLY_UNSIGNED}" for number in block.numbers]
             self._add_own(merged)
 
     def _add_orphan(self, block: Block) -> None:
