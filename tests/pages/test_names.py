@@ -33,7 +33,7 @@ def read_modules() -> dict[str, tuple[str, str]]:
     modules = {}
     for name in list_files():
         if name.startswith("app/") and name.endswith(".py"):
-            code, comments = [], []
+            code, comments = list[str](), list[str]()
             for token in tokenize.generate_tokens(io.StringIO((ROOT / name).read_text("utf-8")).readline):
                 is_docstring = token.type == tokenize.STRING and token.string.lstrip("rR").startswith('"""')
                 (comments if is_docstring or token.type == tokenize.COMMENT else code).append(token.string)
