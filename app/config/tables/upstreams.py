@@ -65,7 +65,7 @@ class Upstream(Table):
     api_key_seconds: Seconds = Field(default=300.0, ge=10)
     """How long the output of the command is valid, if it does not say it."""
     api_key_env_vars: Annotated[tuple[VariableName, ...], BeforeValidator(split_list)] = ()
-    """What the command gets of the gateway's environment, beside `list_inherited`."""
+    """What the command gets of the gateway's environment, beside what every program gets (`make_child_environment`)."""
     headers: dict[HeaderName, Secret] = Field(default_factory=dict)
     connect_seconds: Seconds = 10.0
     first_token_seconds: Seconds = 600.0
