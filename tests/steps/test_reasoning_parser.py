@@ -223,7 +223,7 @@ def test_a_flood_takes_linear_time(flood: Callable[[int], object]) -> None:
     assert linear(flood, 4000)
 
 
-TAGS = [("<think>", "</think>"), *(tags[:2] for tags in THINK_TAGS)]
+TAGS: list[tuple[str, str]] = [("<think>", "</think>"), *((tags[0], tags[1]) for tags in THINK_TAGS)]
 THOUGHT, ANSWER = "I need 2 < 3.\n\nReally.", "It is [4].\n\n- `a`"
 
 
