@@ -74,7 +74,7 @@ K2_CALL = (
 
 M3_CALL = (
     ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="f">\n]<]minimax[>[<a>b]<]minimax[>[</a>\n'
-    "]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>\n"
+    "]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>"
 )
 
 
@@ -134,3 +134,12 @@ def test_a_closer_with_a_number_is_told() -> None:
     reply = run([stage], [[TextDelta(piece)] for piece in "It is done.\n</arg_value:6124c78e>"])
     assert isinstance(reply.end, Finish)
     assert reply.end.warnings == ("a text ends with a marker that closes tool calls",)
+
+
+@each_case("size", [1, 3, 100])
+@each_case("text", [f"Hm{K3_CALL}", f"Hm{K2_CALL}", f"Hm{M3_CALL}"])
+def test_such_a_call_is_one_before_a_text_too(text: str, size: int) -> None:
+    function = Tool("f", {"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}})
+    parts: list[list[Event]] = [[ReasoningDelta(text[at : at + size])] for at in range(0, len(text), size)]
+    reply = run([tool_parser_stage("auto", (function,), "chat-1")], [*parts, [TextDelta("Done.")]])
+    assert reply.short() == [("R", "Hm"), ("F", "f", '{"a": "b"}'), ("C", "Done.")]
