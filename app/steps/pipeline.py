@@ -12,7 +12,7 @@ from app.chat.attachments import Attachment
 from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolCall, ToolResult
 from app.chat.stage import Stage
-from app.chat.template_tokens import THINK_TAGS
+from app.chat.template_tokens import THINK_TAGS, WITH_HARMONY
 from app.errors import InvalidInput
 from app.openai_messages.grouping import find_unmatched_calls
 from app.profiles import Profile
@@ -253,7 +253,7 @@ def reply_stages(
                 profile.think_tags,
                 profile.think_interrupt,
                 profile.answer_tags,
-                THINK_TAGS if profile.think_tags == _DEFAULT_TAGS else (),
+                _list_think_tags(request, profile),
             )
         )
     prompted = uses_prompted_tools(request, profile) is not None
@@ -273,6 +273,14 @@ def reply_stages(
     if profile.check_output != "off" and params.get("response_format") is not None:
         stages.append(make_output_stage(request, profile))
     return [stage for stage in stages if stage is not None]
+
+
+def _list_think_tags(request: ChatRequest, profile: Profile) -> tuple[tuple[str, ...], ...]:
+    """Return the tags around reasoning that other models have. gpt-oss's channels are among them where no function is
+    offered: elsewhere they are read with the calls."""
+    if profile.think_tags != _DEFAULT_TAGS:
+        return ()
+    return THINK_TAGS if request.tools or profile.text_tools != "auto" else WITH_HARMONY
 
 
 def passed_reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:
