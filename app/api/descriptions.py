@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -201,7 +202,7 @@ class MediaDescriber:
         )
         team = request.caller.team
         record = RequestRecord(request.id, "describe", request.caller.name, "" if team is None else team.name)
-        record.record_model(route.model, route.model)
+        record.requested_model = record.model = route.model
         outcome, attempts = _Outcome(), AttemptLog(record.trace, request.caller.identity)
         origin = Origin()
         try:
@@ -217,11 +218,11 @@ class MediaDescriber:
                     0.0,
                     attempts,
                     lease,
-                    context.sharer_id(request.scope),
+                    partial(context.sharer_id, request.scope),
                 )
                 admitted = admit_unguarded(asked)  # it has no words of the caller's that a guard has not seen
                 wanted = await call_in_thread(gateway.find_media_requests, route, admitted)
-                loaded = await gateway.load_media(route, admitted, wanted, lease.take, options.caller)
+                loaded = await gateway.load_media(route, admitted, wanted, lease.take, options.find_sharer())
                 prepared = await call_in_thread(gateway.prepare, route, admitted, loaded)
                 found = await gateway.find(prepared, options)
                 origin = found.origin

@@ -141,6 +141,8 @@ class ReplyResponse(ABC):
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._writer = writer
+        self.notices_disconnect = writer.notices_disconnect
+        """Whether the writer reports by itself that the client has disconnected."""
         self.info = info
         self.format = reply_format
         self.mode = mode
@@ -194,11 +196,6 @@ class ReplyResponse(ABC):
         if self._encoder is None:
             self._encoder = self._make_encoder()
         return self._encoder
-
-    @property
-    def notices_disconnect(self) -> bool:
-        """Whether the writer reports by itself that the client has disconnected."""
-        return self._writer.notices_disconnect
 
     @property
     def blocked(self) -> bool:

@@ -104,10 +104,8 @@ class Target:
             head = make_request_head(b"POST", self.url(self.reply_path), self.headers, self.pool_key)
             object.__setattr__(self, "chat_head", head)
 
-    def with_timeout(self, seconds: float | None) -> "Target":
+    def with_timeout(self, seconds: float) -> "Target":
         """Return a copy in which no single wait is longer than `seconds`."""
-        if seconds is None:
-            return self
         return replace(
             self,
             connect_seconds=min(self.connect_seconds, seconds),
