@@ -76,7 +76,7 @@ def make_context(
         observers.append(spans.observe_request)
 
     def is_full(running: int) -> bool:
-        most = context.server.max_concurrent_requests
+        most = context.live.settings.server.max_concurrent_requests
         return running + cache.calls >= most and running + cache.calls_without_caller >= most
 
     async def apply(changed: Settings) -> None:
