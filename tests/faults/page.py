@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from app.steps.tool_parsers.families import FAMILIES
 
@@ -33,26 +34,45 @@ def _outcome(fault: Fault, family: str, mode: str) -> Outcome | None:
     return next((one for one in _ORDER if one in found), None)
 
 
-def _rows() -> Iterator[str]:
+@dataclass
+class _Row:
+    fault: Fault
+    marks: dict[str, str]
+    """The mark of each family; two with a stroke between them where it matters whether the family is configured."""
+
+
+def _rows() -> Iterator[_Row]:
     for fault in TEXT_FAULTS:
-        cells = []
+        marks = {}
         for family in FAMILIES:
             both = [_MARKS[_outcome(fault, family, mode)] for mode in (family, "auto")]
-            cells.append(both[0] if both[0] == both[1] else "/".join(both))
-        yield f"| {fault.place}: {fault.operator} | {' | '.join(cells)} | {fault.source} |"
+            marks[family] = both[0] if both[0] == both[1] else "/".join(both)
+        yield _Row(fault, marks)
+
+
+def _write_row(row: _Row) -> str:
+    """Name the families that do not give the call; those without such a place are only counted."""
+    others: dict[str, list[str]] = {}
+    for family, mark in row.marks.items():
+        if mark not in "✓–":
+            others.setdefault(mark, []).append(f"`{family}`")
+    named = "; ".join(f"{mark} {', '.join(families)}" for mark, families in others.items())
+    count = sum(mark != "–" for mark in row.marks.values())
+    return f"| {row.fault.place}: {row.fault.operator} | {count} | {named} | {row.fault.source} |"
 
 
 def _call_rows() -> Iterator[str]:
     for fault in CALL_FAULTS:
-        cells = [_MARKS[judge_call(fault, api, 5)] for api in APIS]
-        yield f"| {fault.place} | {_write_code(fault.operator)} | {' | '.join(cells)} | {fault.source} |"
+        marks = "".join(_MARKS[judge_call(fault, api, 5)] for api in APIS)
+        yield f"| {fault.place} {_write_code(fault.operator)} | {marks} | {fault.source} |"
 
 
 def _reply_rows() -> Iterator[str]:
     for fault in REPLY_FAULTS:
-        cells = [_REPLY_MARKS[_reply_outcome(fault, api)] for api in REPLY_APIS]
+        marks = "".join(_REPLY_MARKS[_reply_outcome(fault, api)] for api in REPLY_APIS)
         reason = REPLY_EXCEPTIONS.get((fault.place, fault.operator), "")
-        yield f"| {fault.place} | {fault.operator} | {' | '.join(cells)} | {fault.source} | {reason} |"
+        source = f"{fault.source}: {reason}" if reason else fault.source
+        yield f"| {fault.place}: {fault.operator} | {marks} | {source} |"
 
 
 def _reply_outcome(fault: ReplyFault, api: ApiName) -> Outcome | None:
@@ -76,8 +96,8 @@ def _write_code(text: str) -> str:
 
 def document() -> str:
     rows, call_rows = list(_rows()), list(_call_rows())
-    marks = Counter(mark for row in rows for mark in row.split("|")[2:-2])
-    counts = ", ".join(f"{mark.strip()} {count}" for mark, count in sorted(marks.items(), key=lambda item: -item[1]))
+    marks = Counter(mark for row in rows for mark in row.marks.values())
+    counts = ", ".join(f"{mark} {count}" for mark, count in sorted(marks.items(), key=lambda item: -item[1]))
     exceptions = [f"- {', '.join(sorted(names))}: {reason}." for names, reason in EXCEPTIONS.items()]
     return "\n".join(
         [
@@ -94,11 +114,11 @@ def document() -> str:
             "✓ is the call, w text with a warning, t text that has no token of a template any more, – a family without",
             "such a place. Where two marks stand, the first is with the family configured, the second without.",
             "",
-            f"Cells: {counts}.",
+            f"Families: {', '.join(f'`{family}`' for family in FAMILIES)}. Cells: {counts}.",
             "",
-            f"| fault | {' | '.join(FAMILIES)} | source |",
-            f"|---|{'---|' * len(FAMILIES)}---|",
-            *rows,
+            "| fault | families with such a place | not ✓ | source |",
+            "|---|---|---|---|",
+            *map(_write_row, rows),
             "",
             "Two faults leave nothing by which a call could be known in these pairs:",
             "",
@@ -109,8 +129,10 @@ def document() -> str:
             "",
             "## Structured calls",
             "",
-            f"| place | fault | {' | '.join(APIS)} | source |",
-            "|---|---|---|---|---|---|",
+            f"One mark for each API: {', '.join(APIS)}.",
+            "",
+            "| place and fault | APIs | source |",
+            "|---|---|---|",
             *call_rows,
             "",
             f"Two faults one after the other, {len(list(find_pairs()))} pairs, give that call, too. Left out are:",
@@ -120,12 +142,15 @@ def document() -> str:
             "## Whole replies",
             "",
             "Everything else of a reply: ✓ is the reply, w the reply or a part of it with a warning, e an error, – an",
-            "API without such a place, ✗ an exception, whose reason stands beside it. Three known replies are streamed",
-            "by each API with each fault, in one read and in reads of seven bytes, and read by clients of all formats;",
-            "those of Messages and Responses also where the server's own events go on to a client of the same API.",
+            "API without such a place, ✗ an exception, whose reason stands behind its source. Three known replies are",
+            "streamed by each API with each fault, in one read and in reads of seven bytes, and read by clients of all",
+            "formats; those of Messages and Responses also where the server's own events go on to a client of the same",
+            "API.",
             "",
-            f"| place | fault | {' | '.join(REPLY_APIS)} | source | exception |",
-            "|---|---|---|---|---|---|---|---|",
+            f"One mark for each API: {', '.join(REPLY_APIS)}.",
+            "",
+            "| fault | APIs | source |",
+            "|---|---|---|",
             *_reply_rows(),
             "",
             SIDE_BY_SIDE,

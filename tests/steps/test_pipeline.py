@@ -326,6 +326,15 @@ def test_marks_of_a_cache_are_not_sent_where_the_prompt_is_rewritten() -> None:
     assert any("the prompt is rewritten" in warning for warning in warnings)
 
 
+@each_case(("question", "head"), [("How are you?", "# Tools"), ("今天天气怎么样?", "# 工具")])
+def test_functions_are_explained_in_the_language_of_the_conversation(question: str, head: str) -> None:
+    tool = Tool("f", {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}})
+    request = ChatRequest("m", (Message("user", (Text(question),)),), (tool,))
+    profile = Profile(native_tools=False, fncall_prompt_type="qwen")
+    prepared, _ = prepare_request(request, profile, Words(), {})
+    assert any(head in part.text for part in prepared.messages[0].parts if isinstance(part, Text))
+
+
 @each_case("size", [1, 7, 1_000])
 @each_case(("tools", "text_tools", "want"), [((), "auto", True), (TOOLS, "auto", True), ((), "none", False)])
 def test_channels_of_reasoning_are_read_without_functions_too(

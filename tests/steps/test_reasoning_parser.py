@@ -128,6 +128,7 @@ BESIDE_CASES: list[tuple[str, list[tuple[str, str]]]] = [
     ("C:<think>\nHmm|R:\nHmm|C:\n well\n</think>\n\n|R:\n well|C:Hi", [("R", "Hmm\n well"), ("C", "Hi")]),
     ("C:<think>Hmm well</think>|R:Hmm|R: well|C:Hi", [("R", "Hmm well"), ("C", "Hi")]),
     ("C:<think>Hmm well</think>|R:Hmm|C:Hi", [("R", "Hmm well"), ("C", "Hi")]),
+    ("C:<think>Hmm</think>|R:\n|R:Hmm|C:Hi", [("R", "Hmm"), ("C", "Hi")]),
     ("C:<think>H|R:Hm|C:mm|R:m well|C: well</think>Hi", [("R", "Hmm well"), ("C", "Hi")]),
     ("C:<think>Hmm well</think>|R:Hmm|R: so|C:Hi", [("R", "Hmm wellHmm so"), ("C", "Hi")]),
     ("C:<think>Hmm|R:Other|C: well</think>", [("R", "HmmOther"), ("C", " well</think>")]),
