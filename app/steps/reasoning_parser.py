@@ -54,6 +54,7 @@ def _block_ends(interrupt: str, *closings: str) -> re.Pattern[str]:
     return re.compile(ends + (rf"|\n(?={re.escape(interrupt)})" if interrupt else ""))
 
 
+_STRAY_PARTS = frozenset(tag[:size] for tag in STRAY_CLOSERS for size in range(1, len(tag)))
 _BETWEEN_BLOCKS = "\n\n"
 _COMPARED = 32
 """How many characters of a block are compared while it grows."""
@@ -354,6 +355,8 @@ class ReasoningStage:
 
     def _remove_stray_tag(self, text: str) -> bool:
         """Remove a closing tag with which the content begins. `text` is all of `_held`."""
+        if not text.startswith(self._stray_tags):
+            return False
         for tag in self._stray_tags:
             if text.startswith(tag):
                 self._end(len(tag))
@@ -361,7 +364,7 @@ class ReasoningStage:
         return False
 
     def _may_be_stray(self, text: str) -> bool:
-        return any(tag.startswith(text) for tag in self._stray_tags)
+        return self._close.startswith(text) or (len(self._stray_tags) > 1 and text in _STRAY_PARTS)
 
     def _seek(self, out: list[Event]) -> bool:
         place = self._held.find(self._close)
