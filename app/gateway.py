@@ -69,6 +69,7 @@ from app.upstream.body_rights import BodyCheck, make_body_check
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, MAX_SHOWN_NAME, Catalog, join_names, suggest_model
 from app.upstream.causes import WRONG_BASE_URL
 from app.upstream.http.client import UpstreamClient
+from app.upstream.own_body import find_other_fields
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -460,14 +461,18 @@ class Gateway:
     ) -> "_BuiltBody":
         """Build the body for a server of the client's own API: what nothing changed is sent as it came."""
         profile, api = deployment.profile, find_api(deployment.target.api)
-        assert api.build_own is not None
-        counter = self._counter(profile.tokenizer)
+        assert api.build_own is not None and request.source is not None
+        given, counter = request.source.body, self._counter(profile.tokenizer)
         request = _mark_unsent(request, profile, media)
         rest = request
         if request.known is not None and api.write_own_beginning is not None:
             rest = divide(request, profile, counter, api.write_own_beginning)
         prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
         body, option_warnings = api.build_own(prepared, deployment.model, profile)
+        if profile.extra_fields is not None:
+            violations = find_other_fields(body, given, api.fields.union(profile.extra_fields))
+            if violations:
+                raise InvalidInput(violations)
         if check is not None:
             check.check(body, api, profile.allowed_fields)
         return _BuiltBody(

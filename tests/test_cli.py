@@ -188,10 +188,9 @@ def test_the_file_of_the_folder_or_the_environment_is_checked(capsys: pytest.Cap
     assert main(["check-config"]) == 2
     os.environ["PARLEY_CONFIG"] = written("other.toml", "")
     assert main(["check-config"]) == 0
-    assert main(["check-config", "nowhere.toml"]) == 2
-    assert capsys.readouterr().err == (
-        "parley: x: is not a known key\nparley: nowhere.toml: cannot be read (No such file or directory)\n"
-    )
+    assert main(["check-config", "nowhere.toml"]) == main(["check-config", "--config", "nowhere.toml"]) == 2
+    nowhere = "parley: nowhere.toml: cannot be read (No such file or directory)\n"
+    assert capsys.readouterr().err == f"parley: x: is not a known key\n{nowhere}{nowhere}"
 
 
 TOKENIZERS = SOUND + '[models.m.profile]\ntokenizer = "own.json"\n[models.n]\nupstreams = ["local"]\n'

@@ -353,10 +353,8 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         if parsed.request.server_tools is not None or context.tools is not None:
             from app.api.tool_replies import prepare_with_tools  # most gateways run no tools
 
-            with_tools = prepare_with_tools(self, context, request, parsed, route, info, options)
+            with_tools = prepare_with_tools(self, context, request, parsed, route, info, options, compact)
             if with_tools is not None:
-                if compact is not None:
-                    with_tools[0].add_warnings([f"{compact.path}: a reply with tools of the gateway is not compacted"])
                 return with_tools
         if compact is not None:
             from app.api.compacted_replies import prepare_compacted  # few clients ask for it

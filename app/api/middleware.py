@@ -15,7 +15,8 @@ from starlette.routing import Match, Route, WebSocketRoute
 
 from app.access import ANONYMOUS, Caller, KeyRing
 from app.access.addresses import NO_PROXIES, TrustedProxies
-from app.access.key_ring import KEY_HEADERS, KeysOutdated
+from app.access.caller import KeysOutdated
+from app.access.key_ring import KEY_HEADERS
 from app.access.users import find_header_user
 from app.api.asgi import ClientDisconnected, Scope, send_error
 from app.api.origins import OriginRules, check_content_type, cors_headers, preflight_headers

@@ -26,7 +26,17 @@ from app.chat.stage import Pipe, Stage, feed_to_end
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_usage import as_free
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import EVENT_STREAM, FRAME_END, HEARTBEAT, Encoder, Format, ReplyInfo, ReplyMode, choose_status
+from app.formats.base import (
+    EVENT_STREAM,
+    FRAME_END,
+    HEARTBEAT,
+    DescribedMedium,
+    Encoder,
+    Format,
+    ReplyInfo,
+    ReplyMode,
+    choose_status,
+)
 from app.formats.encoders import DeltaEncoder, encode_each
 
 MAX_SHOWN = 16
@@ -166,6 +176,9 @@ class ReplyResponse(ABC):
 
     def add_warnings(self, warnings: Sequence[str]) -> None:
         self.set_info(replace(self.info, warnings=(*self.info.warnings, *warnings)))
+
+    def add_descriptions(self, descriptions: Sequence[DescribedMedium]) -> None:
+        self.set_info(replace(self.info, descriptions=(*self.info.descriptions, *descriptions)))
 
     def set_info(self, info: ReplyInfo) -> None:
         """Replace `info`. A stream that is already open goes on with a new encoder that has it."""

@@ -145,7 +145,7 @@ class SearchEndpoint(RecordedEndpoint):
         gateway, record = request.live.gateway, request.record
         named = await gateway.resolve_model(body.model)
         record.requested_model = named
-        route = find_route(gateway, named, request.caller, None)
+        route = find_route(gateway, named, request.caller)
         record.model = route.model
         search = servers.find_hosted("web_search", route.model)
         if search is None:

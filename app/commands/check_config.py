@@ -13,7 +13,7 @@ from app.upstream.http.client import Target, UpstreamClient
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = load_settings(arguments.file)
+    settings = load_settings(arguments.config or arguments.file)
     check_tokenizers(settings)
     print(f"the configuration is valid; models: {', '.join(describe_models(settings))}")
     for line in describe_foreign_fallbacks(settings):

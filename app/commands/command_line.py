@@ -362,9 +362,8 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_check_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", nargs="?", type=Path, help="the file to check instead of PARLEY_CONFIG or ./parley.toml"
-    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+    parser.add_argument("file", nargs="?", type=Path, help="the same, without --config")
     parser.add_argument(
         "--online", action="store_true", help="also check that each upstream and MCP server can be used"
     )

@@ -32,7 +32,7 @@ DEMO_TOOLS = {
 def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> Settings:
     """Load the settings of this process. Raises SettingsError with every mistake."""
     environ = os.environ if environ is None else environ
-    sources = read_sources(environ, path, Settings.model_fields)
+    sources = read_sources(environ, path, _list_sections())
     tree, mistakes = _find_jwks_files(sources, config_file(environ, path)), sources.mistakes
     if not tree.get("upstreams") and not tree.get("models"):
         tree = {"mcp_servers": DEMO_TOOLS, **tree, "demo": True}
@@ -51,6 +51,11 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     if mistakes:
         raise SettingsError(mistakes)
     return with_proxies(with_default_files(settings, environ, config_file(environ, path)), environ)
+
+
+def _list_sections() -> dict[str, tuple[str, ...]]:
+    """Return the top-level names of the settings, each with the names of the settings in it: `[server]` has `port`."""
+    return {name: tuple(getattr(type(value), "model_fields", ())) for name, value in Settings()}
 
 
 def _find_jwks_files(sources: Sources, config: Path) -> dict[str, Any]:

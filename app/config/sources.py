@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from app.validation.nearest import find_nearest
 from app.validation.violations import json_path
 
 _SHORTHANDS = {
@@ -44,8 +45,9 @@ class Sources:
     """The name of the variable that set a value, by the path of the value."""
 
 
-def read_sources(environ: Mapping[str, str], path: Path | None, sections: Collection[str]) -> Sources:
-    """Read file and environment, and collect mistakes. `sections` holds the top-level names of the settings."""
+def read_sources(environ: Mapping[str, str], path: Path | None, sections: Mapping[str, Collection[str]]) -> Sources:
+    """Read file and environment, and collect mistakes. `sections` holds the top-level names of the settings, each with
+    the names of the settings in it."""
     sources = Sources({})
     environ = _with_files(environ, sources.mistakes)
     tree = _read_file(environ, path, sources.mistakes)
@@ -137,13 +139,13 @@ def _interpolate(value: Any, environ: Mapping[str, str], path: list[str | int], 
     return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", read, value)
 
 
-def _overlay(variable: str, value: str, sources: Sources, sections: Collection[str]) -> None:
+def _overlay(variable: str, value: str, sources: Sources, sections: Mapping[str, Collection[str]]) -> None:
     """Set one value from a variable. Names of upstreams and models match in any case and punctuation."""
     *steps, last = variable.removeprefix("PARLEY_").lower().split("__")
     if (steps or [last])[0] not in sections:
         is_link = _SERVICE_LINK.fullmatch(variable) and (variable != "PARLEY_PORT" or "://" in value)
         if value and not is_link:
-            sources.mistakes.append(f"{variable}: there is no setting with this name")
+            sources.mistakes.append(f"{variable}: there is no setting with this name{_suggest(steps, last, sections)}")
         return
     node: Any = sources.tree
     path: list[str] = []
@@ -158,6 +160,17 @@ def _overlay(variable: str, value: str, sources: Sources, sections: Collection[s
     sources.variables[json_path(path)] = variable
 
 
+def _suggest(steps: list[str], last: str, sections: Mapping[str, Collection[str]]) -> str:
+    """Return the end of the message about `PARLEY_PORT`, which lacks its section, or `PARLEY_SEVER__PORT`."""
+    if steps:
+        section = find_nearest(steps[0], sections)
+        meant = [section, *steps[1:], last] if section else []
+    else:
+        owners = [section for section, names in sections.items() if last in names]
+        meant = [owners[0], last] if len(owners) == 1 or "server" in owners[:1] else []
+    return f"; did you mean `PARLEY_{'__'.join(meant).upper()}`?" if meant else ""
+
+
 def _find_key(node: dict[str, Any], step: str) -> str:
     def plain(name: str) -> str:
         return re.sub(r"[^a-z0-9]", "_", name.lower())
@@ -168,7 +181,7 @@ def _find_key(node: dict[str, Any], step: str) -> str:
 def _apply_shorthands(environ: Mapping[str, str], sources: Sources) -> None:
     for variable, name in _SHORTHANDS.items():
         if environ.get(variable):
-            _overlay(f"PARLEY_UPSTREAMS__DEFAULT__{name.upper()}", environ[variable], sources, ("upstreams",))
+            _overlay(f"PARLEY_UPSTREAMS__DEFAULT__{name.upper()}", environ[variable], sources, {"upstreams": ()})
             sources.variables[f"upstreams.default.{name}"] = variable
     sources.tree.setdefault("passthrough", "default")
 

@@ -1,4 +1,4 @@
-"""Masks the values of a conversation: `ConversationMasker`.
+"""Masks the values of a conversation.
 
 Texts of the system, users and tools are searched. Turns of the assistant are not: in them only values that were found
 before are replaced. So a reply that was restored for the client masks back to the bytes that the model wrote, whose

@@ -4,16 +4,21 @@ Deployments of one `model_name` become the upstreams of one model if they have t
 become models of their own, which are its fallbacks, because a model of Parley has one name at all its upstreams.
 """
 
-import base64
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from msgspec import Struct
 
 from app.importers.draft import Draft, Row
+from app.importers.litellm_settings import (
+    NEEDLESS,
+    add_tool_servers,
+    note_variables,
+    read_general,
+    read_module,
+    read_variable,
+)
 from app.importers.servers import GOOGLE_PATH, PROVIDERS, Api, Provider, find_kind, name_server
 from app.importers.source import Source, to_whole
 
@@ -80,11 +85,6 @@ _PRICES = (
 )
 """A price of Parley, LiteLLM's cost of one, and how many of these Parley's is for."""
 _STRATEGIES = {"simple-shuffle": "weighted", "least-busy": "least_busy"}
-_CALLBACKS = {
-    "prometheus": "/metrics is always there",
-    "otel": "set [tracing], and the extra otel",
-    "langfuse_otel": "set [tracing], and the extra otel",
-}
 _PARAMS_REASONS = {
     "additional_drop_params": "name them in `lacks` of the model's profile",
     "region_name": "is of a provider whose API Parley does not speak",
@@ -112,51 +112,6 @@ _ROUTER_REASONS = {
     "redis_url": "limits are counted in the Redis of cache.url",
     "routing_strategy_args": "a strategy has no settings",
 }
-_GENERAL_REASONS = {
-    "database_url": "keys, teams and budgets of it are not read: docs/guides/from-litellm.md says how keys move",
-    "store_model_in_db": "those of the database are not read; parley.toml is reloaded when it changes",
-    "alerting": "deploy/prometheus/alerts.yml has alerts",
-    "alerting_threshold": "deploy/prometheus/alerts.yml has alerts",
-    "enable_jwt_auth": "write [jwt.NAME]: docs/operate/jwt.md",
-    "litellm_jwtauth": "write [jwt.NAME]: docs/operate/jwt.md",
-    "pass_through_endpoints": "only paths of the models' APIs pass through: name other services to your proxy",
-    "max_parallel_requests": "set concurrent_streams of [limits]",
-    "global_max_parallel_requests": "set server.max_concurrent_requests",
-    "ui_access_mode": "the page has no users of its own: its administrators have keys",
-    "user_header_name": 'set users = "header:NAME" of a key: docs/operate/users.md',
-    "user_header_mappings": 'set users = "header:NAME" of a key: docs/operate/users.md',
-    "custom_auth": "write [jwt.NAME] or keys: docs/operate/jwt.md",
-}
-_MODULE_REASONS = {
-    "callbacks": "there are no callbacks",
-    "max_budget": "set spend_per_month of [limits]",
-    "budget_duration": "set spend_per_day or spend_per_month of [limits]",
-    "modify_params": "what a server does not take is changed with a warning",
-    "json_logs": "set server.log_format",
-    "log_level": "set server.log_level",
-    "max_end_user_budget": "set limits_per_user of a key: docs/operate/users.md",
-    "default_end_user_params": "set limits_per_user of a key: docs/operate/users.md",
-    "extra_spend_tag_headers": "tags are in the header x-parley-tags: docs/operate/usage.md",
-    "timezone": "set usage.time_zone",
-    "request_timeout": "router_settings.timeout counts before it",
-    "guardrails": "was not read",
-}
-_TOOL_HEADERS = {
-    "bearer_token": ("Authorization", "Bearer "),
-    "authorization": ("Authorization", ""),
-    "api_key": ("X-API-Key", ""),
-}
-"""The header of a server of tools by its `auth_type`, and what stands in it before the credential
-(docs.litellm.ai/docs/mcp_authentication, October 2026)."""
-_NEEDLESS = (
-    "drop_params",
-    "set_verbose",
-    "telemetry",
-    "suppress_debug_info",
-    "turn_off_message_logging",
-    "redact_user_api_key_info",
-)
-"""What Parley does without a setting, or what is about LiteLLM itself."""
 _NEEDLESS_INFO = (
     "id",
     "base_model",
@@ -189,6 +144,8 @@ class _Defaults(Struct, frozen=True):
 
     retries: float | None
     seconds: float | None
+    credentials: Mapping[str, Mapping[str, Any]]
+    """What `litellm_credential_name` names."""
 
 
 def import_litellm(config: Mapping[str, Any]) -> Draft:
@@ -199,8 +156,9 @@ def import_litellm(config: Mapping[str, Any]) -> Draft:
     module.skip("num_retries")
     seconds = router.take_number("timeout") or module.take_number("request_timeout")
     groups: dict[str, list[_Deployment]] = {}
+    defaults = _Defaults(retries, seconds, _read_credential_list(source))
     for row in source.take_rows("model_list"):
-        _read_deployment(row, _Defaults(retries, seconds), draft, groups)
+        _read_deployment(row, defaults, draft, groups)
     strategy = _read_strategy(router)
     taken = {*groups}
     for name, deployments in groups.items():
@@ -211,27 +169,37 @@ def import_litellm(config: Mapping[str, Any]) -> Draft:
     default = router.take_text("default_model")
     if default and draft.find_model(default):
         draft.others["default_model"] = default
-    _read_cache(module, draft)
-    _note_callbacks(module)
-    module.skip(*_NEEDLESS)
-    router.skip(*_NEEDLESS, "model_group_alias")
-    module.note_rest(_MODULE_REASONS)
+    router.skip(*NEEDLESS, "model_group_alias")
     router.note_rest(_ROUTER_REASONS)
-    _read_general(source.take_table("general_settings"), draft)
-    _note_variables(source.take_table("environment_variables"))
-    _add_tool_servers(source.take_table("mcp_servers"), draft)
+    read_module(module, draft)
+    read_general(source.take_table("general_settings"), draft)
+    note_variables(source.take_table("environment_variables"))
+    add_tool_servers(source.take_table("mcp_servers"), draft)
     source.note_rest({"include": "import each file by itself", "guardrails": "was not read"})
     return draft
 
 
-def read_variable(text: str) -> str:
-    """Return a text in which `os.environ/NAME` is a variable in Parley's form."""
-    return re.sub(r"^os\.environ/([A-Za-z_][A-Za-z0-9_]*)$", r"${\1}", text.strip())
+def _read_credential_list(source: Source) -> dict[str, Mapping[str, Any]]:
+    """Return the addresses and keys that several deployments share, by name."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for row in source.take_rows("credential_list"):
+        name, values = row.take_text("credential_name"), row.take_table("credential_values")
+        if name in found:
+            row.note("credential_name", f"{name[:60]!r} is there twice: the first one counts")
+        found.setdefault(name, values.take_all())
+        row.skip("credential_info")
+        row.note_rest({})
+    return found
 
 
 def _read_deployment(source: Source, defaults: _Defaults, draft: Draft, groups: dict[str, list[_Deployment]]) -> None:
     group = source.take_text("model_name")
     params, info = source.take_table("litellm_params"), source.take_table("model_info")
+    credential = params.take_text("litellm_credential_name")
+    if credential in defaults.credentials:
+        params.fill(defaults.credentials[credential])
+    elif credential:
+        params.note("litellm_credential_name", f"there is no credential {credential[:60]!r} in credential_list")
     provider, name = _find_provider(params)
     if provider is None or not group or not name:
         if provider is not None:
@@ -249,7 +217,7 @@ def _read_deployment(source: Source, defaults: _Defaults, draft: Draft, groups: 
         return
     weight = params.take_number("weight")
     priority = to_whole(params.take_number("order") or 1)
-    params.skip(*_NEEDLESS, "custom_llm_provider", "merge_reasoning_content_in_choices", "use_in_pass_through")
+    params.skip(*NEEDLESS, "custom_llm_provider", "merge_reasoning_content_in_choices", "use_in_pass_through")
     params.note_rest(_PARAMS_REASONS)
     info.skip(*_NEEDLESS_INFO)
     info.note_rest(_PARAMS_REASONS)
@@ -415,7 +383,7 @@ def _read_row(params: Source, info: Source, group: str, name: str) -> Row:
     info.skip("max_input_tokens", "max_tokens")
     if window:
         row["context_window"] = to_whole(window)
-    defaults = {key: params.take(key) for key in _DEFAULTS if params.has(key)} | _read_thinking(params)
+    defaults = _read_defaults(params) | _read_thinking(params)
     if defaults:
         row["defaults"] = defaults
     price = _read_price(params, info)
@@ -424,6 +392,18 @@ def _read_row(params: Source, info: Source, group: str, name: str) -> Row:
     if info.take("supports_function_calling") is False:
         row["profile"] = {"native_tools": False}
     return row
+
+
+def _read_defaults(params: Source) -> Row:
+    """Return parameters of requests. One whose value is in the environment is noted: it may be a number."""
+    found: Row = {}
+    for key in _DEFAULTS:
+        value = params.take(key)
+        if "os.environ/" in str(value):
+            params.note(key, "is in a variable: write its value into `defaults` of the model")
+        elif value is not None:
+            found[key] = value
+    return found
 
 
 def _read_thinking(params: Source) -> Row:
@@ -601,112 +581,3 @@ def _add_fallbacks_of(name: str, key: str, names: Any, source: Source, draft: Dr
             source.note(name, f"the fallback {other!r} serves other endpoints")
         elif other != model and other not in row.get(key, []):
             row[key] = [*row.get(key, []), other]
-
-
-def _read_cache(module: Source, draft: Draft) -> None:
-    is_on, params = module.take("cache"), module.take_table("cache_params")
-    if is_on is not True:
-        params.take_all()
-        return
-    kind = params.take_text("type") or "local"
-    cache: Row = {"apply": "always"}
-    if kind == "local":
-        cache["url"] = "memory:"
-    elif kind.startswith("redis"):
-        cache["url"] = _read_redis(params)
-    else:
-        params.note("type", f"{kind!r} has no counterpart: cache.url may be a file, Redis or memory")
-    ttl = params.take_number("ttl")
-    if ttl:
-        cache["ttl_seconds"] = ttl
-    params.skip("supported_call_types", "namespace", "mode")
-    params.note_rest({})
-    draft.others["cache"] = cache
-
-
-def _read_redis(params: Source) -> str:
-    url = read_variable(params.take_text("url") or params.take_text("redis_url"))
-    host = read_variable(params.take_text("host")) or "${REDIS_HOST}"
-    port = read_variable(params.take_text("port")) or "6379"
-    password = read_variable(params.take_text("password"))
-    if url:
-        return url
-    login = f":{password if password.startswith('${') else quote(password, safe='')}@" if password else ""
-    scheme = "rediss" if params.take("ssl") is True else "redis"
-    return f"{scheme}://{login}{host}:{port}/0"
-
-
-def _note_callbacks(module: Source) -> None:
-    for key in ("callbacks", "success_callback", "failure_callback", "service_callback", "service_callbacks"):
-        value = module.take(key)
-        for name in value if isinstance(value, list) else [value] if value else []:
-            module.note(key, f"{str(name)[:60]!r}: {_CALLBACKS.get(str(name), 'there are no callbacks')}")
-
-
-def _read_general(general: Source, draft: Draft) -> None:
-    key = read_variable(general.take_text("master_key"))
-    if key.startswith("${"):
-        draft.others["keys"] = {"master": {"admin": True}}
-        general.note("master_key", f'set PARLEY_API_KEYS="master:{key}", which is then an administrator\'s key')
-    elif key:
-        sha256 = hashlib.sha256(key.encode()).hexdigest()
-        draft.others["keys"] = {"master": {"sha256": sha256, "admin": True}}
-    general.skip("completion_model", "database_connection_pool_limit", *_NEEDLESS)
-    general.note_rest(_GENERAL_REASONS)
-
-
-def _note_variables(variables: Source) -> None:
-    for name in variables.take_all():
-        variables.note(name, "set it in the environment of the gateway")
-
-
-def _add_tool_servers(servers: Source, draft: Draft) -> None:
-    for name in servers.names():
-        _add_tool_server(name, servers.take_table(name), draft)
-
-
-def _add_tool_server(name: str, source: Source, draft: Draft) -> None:
-    transport, url, command = (source.take_text(key) for key in ("transport", "url", "command"))
-    own = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:32]
-    if transport == "sse" or not (url or command):
-        source.note("transport", "a server needs a command, or a url that speaks streamable HTTP")
-        return
-    row: Row = (
-        {"url": read_variable(url)} if url else {"command": command, "args": [str(x) for x in source.take_list("args")]}
-    )
-    environment = {key: read_variable(str(value)) for key, value in source.take_table("env").take_all().items()}
-    if environment and command:
-        row["env"] = environment
-    headers = _read_tool_headers(source)
-    if headers is None:
-        return
-    if headers and url:
-        row["http_headers"] = headers
-    for key, setting in (("allowed_tools", "enabled_tools"), ("disallowed_tools", "disabled_tools")):
-        tools = [str(tool) for tool in source.take_list(key)]
-        if tools:
-            row[setting] = tools
-    source.skip("description", "spec_version")
-    source.note_rest({})
-    draft.others.setdefault("mcp_servers", {})[own] = row
-
-
-def _read_tool_headers(source: Source) -> dict[str, str] | None:
-    """Return what a server of tools is sent, by its `auth_type`. None: the server is not taken, which is noted."""
-    kind = source.take_text("auth_type") or "bearer_token"
-    token = read_variable(source.take_text("authentication_token") or source.take_text("auth_value"))
-    if kind not in (*_TOOL_HEADERS, "basic", "none"):
-        source.note("auth_type", f"{kind[:60]!r} has no counterpart: the server was not taken")
-        return None
-    headers: dict[str, str] = {}
-    if token and kind in _TOOL_HEADERS:
-        header, before = _TOOL_HEADERS[kind]
-        headers[header] = before + token
-    elif token.startswith("${") and kind == "basic":
-        source.note("auth_value", "set the variable to the header's value, `Basic ` and name:password in base64")
-        headers["Authorization"] = token
-    elif token and kind == "basic":
-        headers["Authorization"] = f"Basic {base64.b64encode(token.encode()).decode()}"
-    for key, value in source.take_table("static_headers").take_all().items():
-        headers[key] = read_variable(str(value))
-    return headers

@@ -28,6 +28,10 @@ class Source:
     def take(self, key: str) -> Any:
         return self._left.pop(key, None)
 
+    def fill(self, values: Mapping[str, Any]) -> None:
+        """Add what is not there, before anything is taken."""
+        self._left = {**values, **self._left}
+
     def skip(self, *keys: str) -> None:
         """Leave out what needs no counterpart."""
         for key in keys:

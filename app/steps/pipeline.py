@@ -12,7 +12,7 @@ from app.chat.attachments import Attachment
 from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolCall, ToolResult
 from app.chat.stage import Stage
-from app.chat.template_tokens import THINK_TAGS
+from app.chat.template_tokens import THINK_TAGS, WITH_HARMONY
 from app.errors import InvalidInput
 from app.openai_messages.grouping import find_unmatched_calls
 from app.profiles import Profile
@@ -22,7 +22,11 @@ from app.steps.call_watch import CallWatch
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
 from app.steps.function_names import FunctionNameStage, find_renamed, rename_functions
-from app.steps.function_schemas import merge_function_alternatives, type_function_parameters
+from app.steps.function_schemas import (
+    merge_function_alternatives,
+    type_function_parameters,
+    warn_of_other_parameters,
+)
 from app.steps.json_format import adapt_response_format
 from app.steps.media import MediaRequest, accepts_uploads, is_web_url, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
@@ -192,6 +196,7 @@ def prepare_repaired(
         request, prompted = add_tool_prompt(replace(request, params={**request.params, "lang": lang}), profile)
         warnings += prompted
     if request.tools:
+        warnings += warn_of_other_parameters(request.tools) if request.source is None else []
         request, merged = merge_function_alternatives(request, profile)
         warnings += merged
         request = type_function_parameters(request, profile)
@@ -249,7 +254,7 @@ def reply_stages(
                 profile.think_tags,
                 profile.think_interrupt,
                 profile.answer_tags,
-                THINK_TAGS if profile.think_tags == _DEFAULT_TAGS else (),
+                _list_think_tags(request, profile),
             )
         )
     prompted = uses_prompted_tools(request, profile) is not None
@@ -269,6 +274,14 @@ def reply_stages(
     if profile.check_output != "off" and params.get("response_format") is not None:
         stages.append(make_output_stage(request, profile))
     return [stage for stage in stages if stage is not None]
+
+
+def _list_think_tags(request: ChatRequest, profile: Profile) -> tuple[tuple[str, ...], ...]:
+    """Return the tags around reasoning that other models have. gpt-oss's channels are among them where no function is
+    offered: elsewhere they are read with the calls."""
+    if profile.think_tags != _DEFAULT_TAGS:
+        return ()
+    return THINK_TAGS if request.tools or profile.text_tools != "auto" else WITH_HARMONY
 
 
 def passed_reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:

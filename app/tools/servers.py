@@ -267,8 +267,8 @@ class McpServers:
 
     def _explain_unknown(self, name: str, key: str, model: str) -> str:
         known = list(self.list_for_model(model, key))
-        listed = f"Available: {', '.join(known[:20])}" if known else "The gateway's operator has configured none"
-        return f"there is no server of tools {name[:64]!r}{suggest_name(name, known)}. {listed}"
+        listed = f"available: {', '.join(known[:20])}" if known else "the gateway's operator has configured none"
+        return f"there is no server of tools {name[:64]!r}{suggest_name(name, known) or f'; {listed}'}"
 
     def _check(self, ask: ServerAsk, key: str, model: str) -> None:
         """Raises Forbidden, and InvalidInput for an address that is not the configured one."""

@@ -1,4 +1,4 @@
-// Stream a reply of POST /v1/chat, answer its function calls, and stream the answer. Needs .NET 6 or newer.
+// Stream a reply of POST /v1/chat, answer its function calls, and stream the answer. Needs .NET 8 or newer.
 using System;
 using System.Collections.Generic;
 using System.IO;

@@ -479,3 +479,27 @@ def test_an_address_may_be_a_variable_in_every_place(rest: str) -> None:
 def test_a_fallback_of_all_models_is_noted_where_it_stands() -> None:
     _, notes = one("model: openai/m", rest="litellm_settings: {default_fallbacks: [gone]}")
     assert notes == ["litellm_settings.default_fallbacks.m: the fallback 'gone' was not taken"]
+
+
+def test_what_several_deployments_share_is_in_a_list_of_credentials() -> None:
+    shared = (
+        "credential_list: [{credential_name: c, credential_values: {api_base: 'http://h/v1', api_key: os.environ/K}}]"
+    )
+    tree, notes = one("model: openai/q, api_key: os.environ/OWN, litellm_credential_name: c", rest=shared)
+    assert tree["upstreams"] == {"h": {"base_url": "http://h/v1", "api_key": "${OWN}"}}
+    assert notes == []
+    twice = shared.replace("[", "[{credential_name: c, credential_values: {api_base: 'http://g/v1'}}, ")
+    tree, notes = one("model: openai/q, litellm_credential_name: c", rest=twice)
+    assert tree["upstreams"] == {"g": {"base_url": "http://g/v1"}}
+    assert notes == ["credential_list[1].credential_name: 'c' is there twice: the first one counts"]
+    _, notes = one("model: openai/q, litellm_credential_name: d", rest=shared)
+    assert notes == [
+        "model_list[0].litellm_params.litellm_credential_name: there is no credential 'd' in credential_list"
+    ]
+
+
+def test_a_parameter_in_a_variable_is_noted() -> None:
+    tree, notes = one("model: openai/q, temperature: os.environ/T, stop: [os.environ/S], max_tokens: 9")
+    assert tree["models"]["m"]["defaults"] == {"max_tokens": 9}
+    place, text = "model_list[0].litellm_params", "is in a variable: write its value into `defaults` of the model"
+    assert sorted(notes) == [f"{place}.stop: {text}", f"{place}.temperature: {text}"]

@@ -46,6 +46,7 @@ def normal(text: str, gateway: str) -> list[str]:
     text = text.replace(gateway, ADDRESS).replace(f"port {port}", "port 8000")
     text = re.sub(r"in [0-9.]+ ms", "in 1 ms", text)
     text = re.sub(r"[0-9.,]+ GiB", "1 GiB", text)
+    text = re.sub(r"^/\S+(?=/\.codex/)", "/home/me", text, flags=re.MULTILINE)
     text = re.sub(r"^(cache|state): .*", r"\1: a file", text, flags=re.MULTILINE)
     return [line.rstrip() for line in text.strip().splitlines()]
 

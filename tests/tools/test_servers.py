@@ -156,7 +156,7 @@ async def test_keys_and_models_that_may_not_use_a_server_are_refused() -> None:
 @each_case(
     ("asks", "message"),
     [
-        ([ServerAsk("x", path="functions[0]")], "functions[0]: there is no server of tools 'x'. Available: s"),
+        ([ServerAsk("x", path="functions[0]")], "functions[0]: there is no server of tools 'x'; available: s"),
         ([ServerAsk("s"), ServerAsk("s", path="functions[1]")], "functions[1]: the server of tools 's' is named twice"),
     ],
 )
@@ -185,7 +185,7 @@ async def test_what_a_request_may_not_say_of_a_server_is_refused_at_its_place(as
 
 async def test_a_server_that_the_key_may_not_use_is_not_named_in_errors() -> None:
     async with run_servers(configure("hidden", keys=NO_KEYS)) as servers:
-        with pytest.raises(InvalidInput, match="The gateway's operator has configured none"):
+        with pytest.raises(InvalidInput, match="the gateway's operator has configured none"):
             await open_session(servers, ServerAsk("hiden"))
 
 

@@ -1,4 +1,4 @@
-// An agent with a tool and an image, which reads on after a lost connection without losing a token. Needs .NET 6 or newer.
+// An agent with a tool and an image, which reads on after a lost connection without losing a token. Needs .NET 8 or newer.
 using System;
 using System.Collections.Generic;
 using System.IO;
