@@ -646,7 +646,7 @@ class UpstreamFailed(ParleyError):
     @property
     def headers(self) -> dict[str, str]:
         wait = self.fault.retry_after_seconds
-        return {} if wait is None else retry_after(wait)
+        return {**(self.fault.headers or {}), **({} if wait is None else retry_after(wait))}
 
 
 def retry_after(seconds: float) -> dict[str, str]:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from app.attachments.loader import AttachmentLoader
@@ -68,6 +69,7 @@ from app.upstream.body_rights import BodyCheck, make_body_check
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, MAX_SHOWN_NAME, Catalog, join_names, suggest_model
 from app.upstream.causes import WRONG_BASE_URL
 from app.upstream.http.client import UpstreamClient
+from app.upstream.own_body import find_other_fields
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -87,38 +89,26 @@ def count_tokens(route: ModelRoute, request: ChatRequest, get_counter: Callable[
     return sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
 
 
-class ReplyOptions:
+class ReplyOptions(Struct, frozen=True):
     """The caller's options for a reply that do not change its content."""
 
-    __slots__ = ("attempts", "cache_policy", "caller", "lease", "reply_id", "scope", "unread_seconds")
-
-    def __init__(
-        self,
-        reply_id: str,
-        cache_policy: CachePolicy,
-        scope: str,
-        unread_seconds: float,
-        attempts: AttemptLog,
-        lease: Lease,
-        caller: str,
-    ) -> None:
-        self.reply_id = reply_id
-        self.cache_policy = cache_policy
-        self.scope = scope
-        """Replies are shared only among requests with the same scope."""
-        self.unread_seconds = unread_seconds
-        """How long the call goes on after its last client has disconnected: 0, or up to infinity, which is its end."""
-        self.attempts = attempts
-        """The requests to model servers are added to it."""
-        self.lease = lease
-        """The memory of the request; it moves to the call that is made for it."""
-        self.caller = caller
-        """Who shares the document workers with others."""
+    reply_id: str
+    cache_policy: CachePolicy
+    scope: str
+    """Replies are shared only among requests with the same scope."""
+    unread_seconds: float
+    """How long the call goes on after its last client has disconnected: 0, or up to infinity, which is its end."""
+    attempts: AttemptLog
+    """The requests to model servers are added to it."""
+    lease: Lease
+    """The memory of the request; it moves to the call that is made for it."""
+    find_sharer: Callable[[], str]
+    """Returns who shares the document workers with others."""
 
     def copy_for_turn(self, number: int, lease: Lease) -> "ReplyOptions":
         """Return the options of one call to the model in a reply of several, which ends with that reply."""
         id_ = f"{self.reply_id}-{number}" if number else self.reply_id
-        return ReplyOptions(id_, self.cache_policy, self.scope, 0.0, self.attempts, lease, self.caller)
+        return replace(self, reply_id=id_, unread_seconds=0.0, lease=lease)
 
 
 class Gateway:
@@ -337,10 +327,9 @@ class Gateway:
         if request.guard is not None and media:
             request = request.guard.mask_quotes(request)
         check = make_body_check(request, route.model, has_price=route.price is not None)
-        params = request.params
-        if params or route.defaults or route.passages is not None:
+        if route.defaults or route.passages is not None or None in request.params.values():
             request = _add_defaults(route, request)
-            params = request.params
+        params = request.params
         error: ParleyError | None = None
         try:
             bodies = self._build_all(route, request, media, check)
@@ -425,7 +414,7 @@ class Gateway:
         with options.lease.move() as lease:
             if prepared.size > UNCOUNTED_BYTES:
                 lease.change(prepared.size)
-            return await self.open(prepared, options.reply_id, options.attempts, lease, options.caller)
+            return await self.open(prepared, options.reply_id, options.attempts, lease, options.find_sharer)
 
     def _build(
         self,
@@ -472,14 +461,18 @@ class Gateway:
     ) -> "_BuiltBody":
         """Build the body for a server of the client's own API: what nothing changed is sent as it came."""
         profile, api = deployment.profile, find_api(deployment.target.api)
-        assert api.build_own is not None
-        counter = self._counter(profile.tokenizer)
+        assert api.build_own is not None and request.source is not None
+        given, counter = request.source.body, self._counter(profile.tokenizer)
         request = _mark_unsent(request, profile, media)
         rest = request
         if request.known is not None and api.write_own_beginning is not None:
             rest = divide(request, profile, counter, api.write_own_beginning)
         prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
         body, option_warnings = api.build_own(prepared, deployment.model, profile)
+        if profile.extra_fields is not None:
+            violations = find_other_fields(body, given, api.fields.union(profile.extra_fields))
+            if violations:
+                raise InvalidInput(violations)
         if check is not None:
             check.check(body, api, profile.allowed_fields)
         return _BuiltBody(
@@ -516,7 +509,7 @@ class Gateway:
         reply_id: str,
         attempts: AttemptLog,
         lease: Lease | None = None,
-        caller: str = "",
+        find_sharer: Callable[[], str] = str,
     ) -> Reply:
         """Send the request and return the reply once it has begun: `app.routing.attempts`. Raises ParleyError.
 
@@ -526,7 +519,9 @@ class Gateway:
         prepare_fallback: PrepareFallback | None = None
         if original is not None:
             take = _take_nothing if lease is None else lease.take
-            prepare_fallback = partial(self._prepare_fallback, request=original, take_memory=take, caller=caller)
+            prepare_fallback = partial(
+                self._prepare_fallback, request=original, take_memory=take, find_sharer=find_sharer
+            )
         if guard is None:
             return await self._caller.open(prepared, reply_id, attempts, prepare_fallback)
         try:
@@ -541,39 +536,26 @@ class Gateway:
         return await self._caller.open(prepared, "", attempts, prepare_fallback)
 
     async def _prepare_fallback(
-        self, model: str, request: Admitted, take_memory: Callable[[int], None], caller: str
+        self, model: str, request: Admitted, take_memory: Callable[[int], None], find_sharer: Callable[[], str]
     ) -> PreparedRequest:
         """Prepare the caller's request for another model, with the media that this one needs. Raises ParleyError."""
         route = self.route(model)
         wanted = self.find_media_requests(route, request)
-        media = await self.load_media(route, request, wanted, take_memory, caller)
+        media = await self.load_media(route, request, wanted, take_memory, find_sharer())
         return await asyncio.to_thread(self.prepare, route, request, media)
 
 
-class _BuiltBody:
-    __slots__ = ("beginning", "data", "deterministic", "is_own", "passed", "prefix", "warnings")
-
-    def __init__(
-        self,
-        data: bytes,
-        warnings: tuple[str, ...],
-        deterministic: bool,
-        prefix: bytes,
-        *,
-        beginning: bytes = b"",
-        passed: bool = False,
-        is_own: bool = False,
-    ) -> None:
-        self.beginning = beginning
-        """The messages at its beginning that are remembered."""
-        self.data = data
-        self.warnings = warnings
-        self.deterministic = deterministic
-        self.prefix = prefix
-        self.passed = passed
-        """The client gets the server's own events."""
-        self.is_own = is_own
-        """It is from the client's own body."""
+class _BuiltBody(Struct, frozen=True):
+    data: bytes
+    warnings: tuple[str, ...]
+    deterministic: bool
+    prefix: bytes
+    beginning: bytes = b""
+    """The messages at its beginning that are remembered."""
+    passed: bool = False
+    """The client gets the server's own events."""
+    is_own: bool = False
+    """It is from the client's own body."""
 
 
 def _select_source(request: ChatRequest, deployment: Deployment) -> ChatRequest:
@@ -697,7 +679,7 @@ def refuse_servers(asks: Sequence[ServerAsk]) -> None:
 
 
 def _add_defaults(route: ModelRoute, request: _Request) -> _Request:
-    """Return the request with what it does not say itself."""
+    """Return the request with what it does not say itself. A parameter that it gives as None has no default."""
     params = merge_params(route.defaults, request.params)
     return replace(request, params=params, passages=_choose_search(route, request))
 

@@ -235,7 +235,7 @@ def run(stack: ExitStack, rig: measure.Rig, options: Any, start_gateway: Callabl
         try:
             server = stack.enter_context(peer_servers.running(peer, model_server, folder))
             found = TurnServer(peer.name, server, peer.headers(model_server.port))
-            _wait_until_ready(found)
+            wait_until_ready(found)
         except processes.RigError as error:
             print(f"bench: {peer.name} is left out of {GROUP}: {error}", file=sys.stderr)
         else:
@@ -273,7 +273,7 @@ def _rss_mb(server: processes.Server) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def _wait_until_ready(gateway: TurnServer) -> None:
+def wait_until_ready(gateway: TurnServer) -> None:
     """A server may listen before it can answer. Raises: TurnFailed with what was answered last."""
     path = PATHS[gateway.name][0]
     request = gateway.write(path, make_conversation(1, 1))

@@ -107,8 +107,9 @@ class Responses(Api):
         return {**fields, "output": output, "usage": usage}
 
     def _list_items(self, reply: Answer) -> Iterator[Json]:
-        summary = [{"type": "summary_text", "text": reply.reasoning}]
-        yield {"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "an opaque text"}
+        if reply.reasoning:
+            summary = [{"type": "summary_text", "text": reply.reasoning}]
+            yield {"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "an opaque text"}
         if reply.content:
             content = [{"type": "output_text", "text": reply.content, "annotations": []}]
             yield {"type": "message", "id": "msg_1", "role": "assistant", "content": content}

@@ -68,20 +68,22 @@ def _chunk(delta: dict[str, str], finish_reason: str | None = None) -> bytes:
 CHUNKS = _chunk({"role": "assistant", "content": "ok"}) + _chunk({"content": " then"}) + _chunk({}, "stop")
 REPLIES: dict[str, Any] = {"/chat/completions": CHAT, "/responses": RESPONSE, "/messages": MESSAGE, "/models": MODELS}
 STREAMED = (b'"stream":true', b'"stream": true')
-SEARCHED_BYTES = 4000
-"""Of the start and of the end of a body: `stream` stands outside the messages."""
+
+
+def asks_for_stream(body: bytes) -> bool:
+    """Look for the field anywhere: inside a text its quotation marks would be escaped."""
+    return any(mark in body for mark in STREAMED)
 
 
 def answer(path: str, body: bytes) -> tuple[str, bytes]:
     """Return the media type and the body of the reply."""
-    ends = body[:SEARCHED_BYTES] + body[-SEARCHED_BYTES:]
-    if path.endswith("/chat/completions") and any(mark in ends for mark in STREAMED):
+    if path.endswith("/chat/completions") and asks_for_stream(body):
         return "text/event-stream", CHUNKS + b"data: [DONE]\n\n"
     found = next((reply for end, reply in REPLIES.items() if path.endswith(end)), {"status": "ok"})
     return "application/json", json.dumps(found).encode()
 
 
-async def _read_body(reader: asyncio.StreamReader, head: dict[str, str]) -> bytes:
+async def read_body(reader: asyncio.StreamReader, head: dict[str, str]) -> bytes:
     if "content-length" in head:
         return await reader.readexactly(int(head["content-length"]))
     body = b""
@@ -101,7 +103,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             head = {name: value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
             if head.get("expect") == "100-continue":
                 writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            media_type, reply = answer(lines[0].split(" ")[1], await _read_body(reader, head))
+            media_type, reply = answer(lines[0].split(" ")[1], await read_body(reader, head))
             fields = f"content-type: {media_type}\r\ncontent-length: {len(reply)}\r\n\r\n"
             writer.write(f"HTTP/1.1 200 OK\r\n{fields}".encode() + reply)
             await writer.drain()

@@ -180,6 +180,35 @@ def test_what_was_there_is_put_back(gateway: str, home: Path, capsys: pytest.Cap
     assert "nothing to undo" in capsys.readouterr().err
 
 
+ODD_JSON = b'{\r\n "env" :{"A": "1", "ANTHROPIC_BASE_URL": "https://x.example"},\n\n"model": "\xc3\xbc"}'
+
+
+@pytest.mark.parametrize(
+    ("agent", "path", "before"),
+    [
+        ("claude", ".claude/settings.json", ODD_JSON),
+        (
+            "codex",
+            ".codex/config.toml",
+            b'# a\r\nmodel = "o"\r\n[model_providers.parley]\nname="a"\r\n\n[t]\nx = 1',
+        ),
+        ("opencode", ".config/opencode/opencode.json", ODD_JSON),
+        ("pi", ".pi/agent/models.json", ODD_JSON),
+        ("qwen", ".qwen/settings.json", b"{ }\r\n\r\n"),
+    ],
+)
+def test_every_byte_of_what_was_there_is_put_back(
+    gateway: str, home: Path, agent: str, path: str, before: bytes
+) -> None:
+    file = home / path
+    file.parent.mkdir(parents=True)
+    file.write_bytes(before)
+    assert main(["configure", agent, "--url", gateway, "--yes"]) == 0
+    assert file.read_bytes() != before
+    assert main(["configure", agent, "--undo", "--yes"]) == 0
+    assert file.read_bytes() == before
+
+
 def test_codex_gets_a_catalogue_of_the_models_which_goes_again(
     gateway: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

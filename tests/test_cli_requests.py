@@ -26,7 +26,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogFile:
     monkeypatch.setitem(os.environ, "PARLEY_STATE__URL", f"sqlite:///{tmp_path}/state.db")
     file = LogFile(str(tmp_path / "requests.db"))
     rows = [("r1", "alice", 1_700_000_000.0), ("r2", "bob", 1_750_000_000.0)]
-    add(file, *(entry([[f"text of {key}".encode()]], id_, key, ended) for id_, key, ended in rows))
+    add(file, *(entry(f"text of {key}".encode(), id_, key, ended) for id_, key, ended in rows))
     return file
 
 

@@ -1,7 +1,7 @@
 """`Caller`: who sent a request, and what this caller may do."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from app.access.users import MAX_NAME, UserRules
 from app.chat.messages import IDENTITY_SEPARATOR, CallerRights
 from app.endpoints.kinds import ModelEndpoint, describe_served
-from app.errors import BadRequest, Forbidden
+from app.errors import BadRequest, Forbidden, ParleyError
 from app.limits.values import NO_LIMITS, Limits, Team, describe_caller
 from app.observe.request_record import ISSUER_SEPARATOR
 
@@ -71,7 +71,8 @@ class Caller(Struct, frozen=True):
 
     def with_user(self, name: str) -> "Caller":
         """Return this caller with its end user, who gets nothing that is stored for another one. An empty name is that
-        of all requests that name no user. Raises StoreDown if names are hashed, and cannot be now."""
+        of all requests that name no user. Users whose names begin alike share limits and usage, but nothing that is
+        stored. Raises StoreDown if names are hashed, and cannot be now."""
         rules = self.users
         assert rules is not None
         if not name:
@@ -81,15 +82,15 @@ class Caller(Struct, frozen=True):
         # Hex digits, because names may have any characters, and what is stored for a caller is found by its beginning.
         digest = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
         owner = f"{self.identity}{IDENTITY_SEPARATOR}{digest}"
-        return replace(self, user=name, owner=owner, scope=self.scope if rules.share_replies else owner)
+        return replace(self, user=name[:MAX_NAME], owner=owner, scope=self.scope if rules.share_replies else owner)
 
     def check_user(self) -> None:
         """Raises BadRequest if a request for a reply must name an end user, and does not."""
         if self.users is not None and self.users.required and not self.user:
             source = self.users.source
             raise BadRequest(
-                f"requests with {describe_caller(self.name)} must name their end user in {source}, with 1 to "
-                f"{MAX_NAME} characters and no control characters among them",
+                f"requests with {describe_caller(self.name)} must name their end user in {source}, without control "
+                "characters",
                 str(source) if source.is_in_body else None,
             )
 
@@ -158,3 +159,14 @@ def _describe_bounds(globs: ModelGlobs | None) -> str:
 
 ANONYMOUS = Caller("", "")
 """Every caller of a gateway that has no keys."""
+
+
+class KeysOutdated(Exception):
+    """No known key of its issuer verifies a JWT. One that is fetched now might."""
+
+    def __init__(self, refresh: Callable[[], Awaitable[bool]], answer: ParleyError) -> None:
+        """`refresh` fetches the issuer's keys and returns whether they have changed. `answer` is the caller's error if
+        they have not."""
+        super().__init__()
+        self.refresh = refresh
+        self.answer = answer

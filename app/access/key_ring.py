@@ -10,13 +10,13 @@ does not help an attacker: from a part of a hash no key can be computed. So no c
 import base64
 import hashlib
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from app.access.caller import Caller
+from app.access.caller import Caller, KeysOutdated
 from app.errors import InvalidApiKey, ParleyError, StoreDown
 
 if TYPE_CHECKING:  # the package jwt takes time to import
@@ -61,17 +61,6 @@ def make_key() -> str:
 def hash_key(key: str) -> str:
     """Return the SHA-256 of a key in hex, as the settings hold it."""
     return hashlib.sha256(key.encode()).hexdigest()
-
-
-class KeysOutdated(Exception):
-    """No known key of its issuer verifies a JWT. One that is fetched now might."""
-
-    def __init__(self, refresh: Callable[[], Awaitable[bool]], answer: ParleyError) -> None:
-        """`refresh` fetches the issuer's keys and returns whether they have changed. `answer` is the caller's error if
-        they have not."""
-        super().__init__()
-        self.refresh = refresh
-        self.answer = answer
 
 
 class StoredKey(Struct, frozen=True):

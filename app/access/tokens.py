@@ -18,10 +18,9 @@ from jwt import PyJWS
 from jwt.exceptions import PyJWTError
 from msgspec import Struct
 
-from app.access.caller import Caller
+from app.access.caller import Caller, KeysOutdated
 from app.access.issuer import Issuer, make_caller, shorten
 from app.access.jwk_set import JwkSet
-from app.access.key_ring import KeysOutdated
 from app.errors import InvalidToken, StoreDown
 
 MAX_TOKEN_BYTES = 16 * 1024

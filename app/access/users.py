@@ -11,6 +11,7 @@ from app.limits.values import NO_LIMITS, Limits
 
 Place: TypeAlias = Literal["header", "claim", "user", "metadata"]
 MAX_NAME = 128
+"""Longer names are known by so many characters in limits, errors, usage and logs."""
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, line ends, characters that change the direction of text, and half surrogate pairs."""
 _CLAUDE_ID = re.compile(r"user_(?P<device>.+?)_account_(?P<account>.*?)_session_.*")
@@ -100,7 +101,7 @@ def find_person(user_id: Any) -> Any:
 
 
 def clean_user(name: Any) -> str:
-    """Return the name of a user; empty if it cannot be one."""
-    if not isinstance(name, str) or len(name) > MAX_NAME or not name.strip() or _UNSAFE.search(name):
+    """Return the name of a user, as long as it is; empty if it cannot be one."""
+    if not isinstance(name, str) or not name.strip() or _UNSAFE.search(name):
         return ""
     return name

@@ -43,9 +43,8 @@ class ClientDisconnected(Exception):
 
 
 def take_body(scope: Scope, writer: OfferedWriter | None, max_bytes: int, lease: Lease) -> bytes | None:
-    """Return the body if `writer` has it whole and it is not compressed, else None. Raises Busy, TooLarge or
-    UnsupportedEncoding."""
-    if writer is None or _find_encoding(scope) is not None:
+    """Return the body if `writer` has it whole and it may not be compressed, else None. Raises Busy or TooLarge."""
+    if writer is None or b"content-encoding" in scope["state"]["headers"]:
         return None
     body = writer.take_body()
     if body is None:

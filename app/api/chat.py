@@ -48,7 +48,7 @@ from app.formats.agent_models import CLAUDE_ID
 from app.formats.base import ReplyInfo, WriteError
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import limit_warnings
-from app.formats.request_memory import CallerMemory
+from app.formats.request_memory import MIN_BYTES, CallerMemory
 from app.formats.sessions import find_session, hash_session
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter, Reservation
@@ -153,11 +153,11 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             if request.record.capture is not None:
                 request.record.capture.request.record_whole(raw)
             with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
-                memory = context.open_request_memory(scope, raw)
-                request.is_large = is_large(raw, memory)
+                memory = context.open_request_memory(scope) if len(raw) >= MIN_BYTES else None
+                is_long = len(raw) > LARGE_BYTES
+                request.is_large = is_long and is_large(raw, memory)
                 if request.is_large or not has_few_values(raw, memory, server.max_json_values):
                     await wait_for_parse_memory(raw, lease, server.max_json_values, memory)
-                is_long = len(raw) > LARGE_BYTES
                 if is_long and not request.is_large:
                     await asyncio.sleep(0)  # chunks of other replies pass between comparing, reading and preparing
                 try:
@@ -199,11 +199,11 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         """Return the coroutine that answers a valid request, or the error that rejects it."""
         gateway, limiter, record, settings = (
             request.live.gateway,
-            self._context.limiter,
+            self._context.live.limiter,
             request.record,
             parsed.settings,
         )
-        record.record_settings(settings.stream, settings.metadata)
+        record.stream, record.metadata = settings.stream, settings.metadata
         try:
             if request.caller.users is not None:
                 request.name_user(settings.user, settings.metadata)
@@ -211,10 +211,11 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             if warnings := request.read_tags(settings.metadata):
                 parsed = replace(parsed, warnings=limit_warnings([*parsed.warnings, *warnings]))
             model = settings.model or await gateway.resolve_model(None)
-            record.record_model(model)
+            record.requested_model = model
             route = find_route(gateway, model, request.caller)
-            record.record_model(model, route.model)
-            parsed = replace(parsed, request=apply_rights(parsed.request, request.caller))
+            record.model = route.model
+            if request.caller.name:
+                parsed = replace(parsed, request=apply_rights(parsed.request, request.caller))
             chosen = None
             if route.rules is not None:
                 chosen = await self._choose_route(request, parsed, model, route)
@@ -236,7 +237,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         context, gateway, scope = self._context, request.live.gateway, request.scope
         chosen = await choose_route(context, gateway, scope, parsed, route, endpoint=self._name, large=request.is_large)
         request.named_model = model
-        request.record.record_model(model, chosen.route.model)
+        request.record.model = chosen.route.model
         request.record.record_route(chosen.label)
         scope["state"]["response_headers"].append(make_route_header(chosen.label))
         return chosen
@@ -283,7 +284,8 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             parsed = _with_session(parsed, request, context.caller_id(request.scope))
         passes, reply_id = False, self._new_reply_id()
         parsed, describer = self._serve_lacking(request, parsed, route)
-        guard = request.guard = begin_guarding(context, request, parsed, route, reply_id)
+        has_guards = request.live.guards is not None
+        guard = request.guard = begin_guarding(context, request, parsed, route, reply_id) if has_guards else None
         if guard is not None:
             if request.record.capture is not None:
                 request.record.capture.list_values = guard.list_found_values
@@ -296,12 +298,12 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         compact = None
         if parsed.options.applied_edits is not None:
             parsed, compact = edit_if_asked(parsed, route)
+        # An agent looks for the id that it was shown.
+        keeps_name = self._keeps_alias or (settings.model is not None and settings.model.startswith(CLAUDE_ID))
         info = ReplyInfo(
             reply_id,
             request.id,
-            request.named_model
-            or (settings.model if settings.model and self._keeps_name(settings.model) else None)
-            or route.model,
+            request.named_model or (settings.model if keeps_name and settings.model else route.model),
             int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=settings.completed_bodies,
@@ -321,7 +323,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         media_requests = None if deferred else gateway.find_media_requests(route, admitted)
         kept = context.reasoning
         # The messages of a client's own body are not sent, so nothing could be put back into them.
-        wanted = kept.find_wanted(route) if kept is not None and not passes else NOTHING_WANTED
+        wanted = route.wanted if kept is not None and not passes else NOTHING_WANTED
         dropped = kept.find_dropped(admitted, wanted) if kept is not None and wanted != NOTHING_WANTED else ()
         waits = media_requests or request.is_large or dropped or checks_new_schema(route, admitted)
         prepared = None if waits else gateway.prepare(route, admitted)
@@ -351,10 +353,8 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         if parsed.request.server_tools is not None or context.tools is not None:
             from app.api.tool_replies import prepare_with_tools  # most gateways run no tools
 
-            with_tools = prepare_with_tools(self, context, request, parsed, route, info, options)
+            with_tools = prepare_with_tools(self, context, request, parsed, route, info, options, compact)
             if with_tools is not None:
-                if compact is not None:
-                    with_tools[0].add_warnings([f"{compact.path}: a reply with tools of the gateway is not compacted"])
                 return with_tools
         if compact is not None:
             from app.api.compacted_replies import prepare_compacted  # few clients ask for it
@@ -402,7 +402,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             check_translation(conversation, route)
             response.set_info(replace(response.info, options=replace(response.info.options, passed=False)))
         kept, passes = self._context.reasoning, admitted.source is not None or admitted.passed is not None
-        if kept is not None and not passes and kept.find_wanted(route) != NOTHING_WANTED:
+        if kept is not None and not passes and route.wanted != NOTHING_WANTED:
             response.answers = describe_context(admitted.messages)
         return await self.open_admitted(request, route, admitted, options, response)
 
@@ -419,7 +419,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         media_requests = None if request.is_large else gateway.find_media_requests(route, admitted)
         unprepared = UnpreparedReply(gateway, route, admitted, media_requests, options, opening)
         passes = admitted.source is not None or admitted.passed is not None
-        wanted = kept.find_wanted(route) if kept is not None and not passes else NOTHING_WANTED
+        wanted = route.wanted if kept is not None and not passes else NOTHING_WANTED
         in_thread = media_requests is None or bool(media_requests) or checks_new_schema(route, admitted)
         if kept is not None and wanted != NOTHING_WANTED:
             dropped = kept.find_dropped(admitted, wanted)
@@ -429,10 +429,6 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         if in_thread:
             return await self.prepare_in_thread(unprepared)
         return await self.open_reply(gateway, gateway.prepare(route, admitted), options, opening)
-
-    def _keeps_name(self, model: str) -> bool:
-        """Whether the reply names the model as the request does. An agent looks for the id that it was shown."""
-        return self._keeps_alias or model.startswith(CLAUDE_ID)
 
     def create_response(self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo) -> ReplyResponse:
         context, settings, trace = self._context, parsed.settings, request.record.trace
@@ -465,7 +461,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             parsed.settings.unread_seconds,
             request.attempts,
             request.lease,
-            self._context.sharer_id(request.scope),
+            partial(self._context.sharer_id, request.scope),
         )
 
     async def restore(
@@ -505,7 +501,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         if checks_new_schema(unprepared.route, unprepared.request):
             await call_in_thread(prepare_check, unprepared.request)
         media = await gateway.load_media(
-            unprepared.route, unprepared.request, media_requests, options.lease.take, options.caller
+            unprepared.route, unprepared.request, media_requests, options.lease.take, options.find_sharer()
         )
         preparing = call_in_thread(gateway.prepare, unprepared.route, unprepared.request, media)
         del unprepared, media_requests, media  # the wait for the model server may be long

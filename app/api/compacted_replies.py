@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
 from app.api.chat import ChatEndpoint
 from app.api.checked_replies import CheckedCalls
 from app.api.context import AppContext
-from app.api.model_calls import TICK_SECONDS, TurnLimits, TurnReply
+from app.api.model_calls import TICK_SECONDS, ReplyOfCalls, TurnLimits, TurnReply
 from app.api.open_replies import PendingReply
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
@@ -59,49 +60,15 @@ def prepare_compacted(
 class _CompactedCalls(CheckedCalls):
     async def start(self, conversation: ChatRequest, edit: Compact) -> Reply:
         """Open the reply. Without a summary, it is that to the whole conversation. Raises ParleyError."""
-        try:
-            text, used = await self._summarize(conversation, edit)
-        except ParleyError as error:
-            self._response.add_warnings([f"{edit.path}: the conversation was not summarized: {error.message}"])
-            usage = error.fault.usage if isinstance(error, UpstreamFailed) else None
-            return _CompactedReply(await self._open_reply(conversation), [], () if usage is None else (usage,))
-        summary: list[Event] = [Extra({COMPACTION: text}, NEXT_MESSAGE)]
-        if edit.pauses:
-            return KnownReply([*summary, Finish("stop", _list_iterations([used]), COMPACTION)])
-        system, last = split_last_message(conversation.messages)
-        messages = (*system, make_summary(text, edit.path), *last)
-        shorter = replace(conversation, messages=messages, source=None, known=None)
-        return _CompactedReply(await self._open_reply(shorter), summary, (used,))
+        begun = await begin_compacted(self, self._response, conversation, edit)
+        if begun.conversation is None:
+            return begun.end()
+        return begun.go_on(await self._open_reply(begun.conversation))
 
     @override
     async def _reserve(self, conversation: ChatRequest, number: int, route: ModelRoute) -> TurnLimits | None:
         """Reserve nothing more: all calls are one request, whose reservation is settled with what they use together."""
         return None
-
-    async def _summarize(self, conversation: ChatRequest, edit: Compact) -> tuple[str, Json]:
-        """Return the summary, and what it used. Raises ParleyError, also if it is not whole."""
-        question = Message("user", (Text(edit.instructions or SUMMARY_QUESTION),), path=edit.path)
-        asked = replace(
-            conversation,
-            messages=(*conversation.messages, question),
-            tools=(),
-            params={},
-            source=None,
-            known=None,
-        )
-        turn = await self.open_turn(asked, 0)
-        try:
-            batches = await read_reply(turn.reply, tick_seconds=TICK_SECONDS)
-        finally:
-            turn.on_end()
-        events = WholeSummary().feed([event for events in batches for event in events])
-        end = events[-1]
-        if isinstance(end, Failed):
-            raise UpstreamFailed(end.fault)
-        assert isinstance(end, Finish)
-        text = "".join(event.text for event in events if type(event) is TextDelta).strip()
-        usage = read_usage(end)
-        return text, as_free(usage) if turn.free else usage
 
     async def _open_reply(self, conversation: ChatRequest) -> OpenedTurn:
         demand = find_demand(conversation) if self._route.enforces_output else None
@@ -109,6 +76,68 @@ class _CompactedCalls(CheckedCalls):
         if demand is not None:
             return await self.open_demanded(conversation, demand)
         return await self.open_turn(conversation, 1)
+
+
+class BegunReply(Struct, frozen=True):
+    """A reply before which the model was asked for a summary."""
+
+    conversation: ChatRequest | None
+    """What the rest of the reply answers; None: the reply is the summary alone."""
+    events: list[Event]
+    """The beginning of the reply; empty without a summary."""
+    usages: tuple[Json, ...]
+
+    def end(self) -> Reply:
+        return KnownReply([*self.events, Finish("stop", _list_iterations(self.usages), COMPACTION)])
+
+    def go_on(self, turn: OpenedTurn) -> Reply:
+        """Return the whole reply, of which `turn` is the rest."""
+        return _CompactedReply(turn, self.events, self.usages)
+
+
+async def begin_compacted(
+    calls: ReplyOfCalls, response: ReplyResponse, conversation: ChatRequest, edit: Compact
+) -> BegunReply:
+    """Ask the model for a summary. If it makes none, the conversation stays whole, and the reply has a warning."""
+    try:
+        text, used = await _summarize(calls, conversation, edit)
+    except ParleyError as error:
+        response.add_warnings([f"{edit.path}: the conversation was not summarized: {error.message}"])
+        usage = error.fault.usage if isinstance(error, UpstreamFailed) else None
+        return BegunReply(conversation, [], () if usage is None else (usage,))
+    summary: list[Event] = [Extra({COMPACTION: text}, NEXT_MESSAGE)]
+    if edit.pauses:
+        return BegunReply(None, summary, (used,))
+    system, last = split_last_message(conversation.messages)
+    messages = (*system, make_summary(text, edit.path), *last)
+    return BegunReply(replace(conversation, messages=messages, source=None, known=None), summary, (used,))
+
+
+async def _summarize(calls: ReplyOfCalls, conversation: ChatRequest, edit: Compact) -> tuple[str, Json]:
+    """Return the summary, and what it used. Raises ParleyError, also if it is not whole."""
+    question = Message("user", (Text(edit.instructions or SUMMARY_QUESTION),), path=edit.path)
+    asked = replace(
+        conversation,
+        messages=(*conversation.messages, question),
+        tools=(),
+        server_tools=None,
+        params={},
+        source=None,
+        known=None,
+    )
+    turn = await calls.open_turn(asked, 0)
+    try:
+        batches = await read_reply(turn.reply, tick_seconds=TICK_SECONDS)
+    finally:
+        turn.on_end()
+    events = WholeSummary().feed([event for events in batches for event in events])
+    end = events[-1]
+    if isinstance(end, Failed):
+        raise UpstreamFailed(end.fault)
+    assert isinstance(end, Finish)
+    text = "".join(event.text for event in events if type(event) is TextDelta).strip()
+    usage = read_usage(end)
+    return text, as_free(usage) if turn.free else usage
 
 
 class _CompactedReply(TurnReply):

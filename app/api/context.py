@@ -22,7 +22,7 @@ from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import Settings
 from app.config.tables.server import Server
-from app.formats.request_memory import MIN_BYTES, CallerMemory, RequestMemory
+from app.formats.request_memory import CallerMemory, RequestMemory
 from app.gateway import Gateway
 from app.limits import Limiter
 from app.limits.admission import Admission, ClientLeft
@@ -155,9 +155,9 @@ class AppContext:
         name: str = scope["state"]["caller"].identity
         return f"key {name}" if name else _hash_authorization(scope)
 
-    def open_request_memory(self, scope: Scope, body: bytes | bytearray) -> CallerMemory | None:
-        """Return what is remembered of the caller's requests; None if nothing is, or the body is short."""
-        return self.requests.open(self.caller_id(scope)) if len(body) >= MIN_BYTES else None
+    def open_request_memory(self, scope: Scope) -> CallerMemory | None:
+        """Return what is remembered of the caller's requests; None if nothing is. Short ones are not."""
+        return self.requests.open(self.caller_id(scope))
 
     def sharer_id(self, scope: Scope) -> str:
         """Return who shares the document workers with others: the caller, or the address of one without any key."""
@@ -196,7 +196,7 @@ class AppContext:
 
     def finish_request(self, record: RequestRecord) -> None:
         """Give back what a request that has ended did not use of its limits, and report it."""
-        if self.limiter is not None and record.reservation is not None:
+        if record.reservation is not None and self.limiter is not None:
             self.limiter.settle_record(record)
         self.ended.add(record)
 
@@ -207,7 +207,7 @@ class AppContext:
 
     def settle_at_end(self, call: InFlightCall, record: RequestRecord, attempts: AttemptLog) -> None:
         """Give back what a request that ends did not use of its limits when its call, which goes on, has ended."""
-        if self.limiter is not None and record.reservation is not None:
+        if record.reservation is not None and self.limiter is not None:
             call.on_late_end = partial(self.limiter.settle_late, record.take_reservation(), attempts)
 
     def count_late_usage(self, owner: UsageOwner, model: str, usage: CallUsage) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,6 +27,7 @@ from app.chat.messages import CallerRights, ChatRequest, Media, Message, Text
 from app.chat.stream import AttemptLog, Origin, Reply
 from app.config.tables.attachments import MediaDescriptions
 from app.errors import Internal, MediaUnavailable, ParleyError, UpstreamFailed
+from app.formats.base import DescribedMedium
 from app.formats.body import Parsed
 from app.gateway import ReplyOptions, new_reply_id, refuse_foreign
 from app.observe.request_record import RequestRecord
@@ -55,6 +57,8 @@ class _Description(Struct, frozen=True):
     """None: there is none."""
     reason: str = ""
     """Why there is none."""
+    cached: bool = False
+    """The other model was not asked."""
 
 
 class MediaDescriber:
@@ -94,10 +98,10 @@ class MediaDescriber:
             texts[number] = write_failure(media, number, description.reason)
             if self._settings.on_failure == "refuse":
                 raise MediaUnavailable(f"could not be described: {description.reason}", media.path or None)
-        self._warn(found, described, keys, response)
+        self._report(found, described, keys, response)
         return msgspec.structs.replace(conversation, messages=replace_media(conversation.messages, texts))
 
-    def _warn(
+    def _report(
         self,
         found: Mapping[int, Media],
         described: Mapping[bytes, _Description],
@@ -105,13 +109,17 @@ class MediaDescriber:
         response: "ReplyResponse | TurnOpening",
     ) -> None:
         failed = [number for number in found if described[keys[number]].text is None]
+        model = self._route.describe_with
+        assert model is not None
+        response.add_descriptions(
+            [DescribedMedium(model, described[keys[number]].cached) for number in found if number not in failed]
+        )
         warnings = []
         if len(failed) < len(found):
             count = len(found) - len(failed)
             what = "1 medium was" if count == 1 else f"{count} media were"
             warnings.append(
-                f"{what} described by the model {self._route.describe_with!r}, because {self._route.model!r} does not "
-                "take them"
+                f"{what} described by the model {model!r}, because {self._route.model!r} does not take them"
             )
         warnings += (
             f"{found[number].media} {number} could not be described: {described[keys[number]].reason}"
@@ -148,9 +156,10 @@ class MediaDescriber:
         for number, key in keys.items():
             text = kept.find(key)
             if text is not None:
-                described[key] = _Description(text)
-            else:
-                new.setdefault(key, number)
+                described[key] = _Description(text, cached=True)
+                continue
+            new.pop(key, None)
+            new[key] = number  # the last one of equal media says how new they are
         newest = list(new.items())[-self._settings.max_items :]
         reason = f"a request may have at most {self._settings.max_items} new media"
         described |= {key: _Description(None, reason) for key in list(new)[: len(new) - len(newest)]}
@@ -166,7 +175,7 @@ class MediaDescriber:
         try:
             async with self._parallel:
                 async with asyncio.timeout(seconds):
-                    text = await self._ask(media, prompt, conversation.rights)
+                    text, cached = await self._ask(media, prompt, conversation.rights)
         except TimeoutError:
             return _Description(None, f"the model {self._route.describe_with!r} did not answer within {seconds:g} s")
         except ParleyError as error:
@@ -174,13 +183,13 @@ class MediaDescriber:
         if not text.strip():
             return _Description(None, f"the model {self._route.describe_with!r} said nothing")
         self._context.descriptions.keep(key, text.strip(), self._find_seconds())
-        return _Description(text.strip())
+        return _Description(text.strip(), cached=cached)
 
     def _find_seconds(self) -> float:
         return max(_LEAST_SECONDS, self._request.live.settings.cache.ttl_seconds)
 
-    async def _ask(self, media: Media, prompt: str, rights: CallerRights | None) -> str:
-        """Return what the other model says of a medium. Raises ParleyError."""
+    async def _ask(self, media: Media, prompt: str, rights: CallerRights | None) -> tuple[str, bool]:
+        """Return what the other model says of a medium, and whether that is from the cache. Raises ParleyError."""
         request, context, gateway = self._request, self._context, self._request.live.gateway
         assert self._route.describe_with is not None
         route = gateway.route(self._route.describe_with)
@@ -193,7 +202,7 @@ class MediaDescriber:
         )
         team = request.caller.team
         record = RequestRecord(request.id, "describe", request.caller.name, "" if team is None else team.name)
-        record.record_model(route.model, route.model)
+        record.requested_model = record.model = route.model
         outcome, attempts = _Outcome(), AttemptLog(record.trace, request.caller.identity)
         origin = Origin()
         try:
@@ -209,16 +218,16 @@ class MediaDescriber:
                     0.0,
                     attempts,
                     lease,
-                    context.sharer_id(request.scope),
+                    partial(context.sharer_id, request.scope),
                 )
                 admitted = admit_unguarded(asked)  # it has no words of the caller's that a guard has not seen
                 wanted = await call_in_thread(gateway.find_media_requests, route, admitted)
-                loaded = await gateway.load_media(route, admitted, wanted, lease.take, options.caller)
+                loaded = await gateway.load_media(route, admitted, wanted, lease.take, options.find_sharer())
                 prepared = await call_in_thread(gateway.prepare, route, admitted, loaded)
                 found = await gateway.find(prepared, options)
                 origin = found.origin
                 reply = await context.cache.open(found)
-                return await _read(reply, outcome)
+                return await _read(reply, outcome), origin.cached
         except ParleyError as error:
             outcome.error, outcome.status = error, error.status
             raise

@@ -32,6 +32,8 @@ class GeminiEmbeddings(PassingEndpoint):
         super().__init__(context, _EMBEDDINGS)
         self._model = model
         self._batch = batch
+        self._count = 0
+        """How many texts the request has; 0: only a server of the same API can read it."""
 
     @override
     async def _read_body(self, raw: bytes | bytearray, request: RequestInProgress) -> EndpointBody:
@@ -39,7 +41,8 @@ class GeminiEmbeddings(PassingEndpoint):
         given = parse_object(raw)
         own = OwnBody(_API, "batchEmbedContents" if self._batch else "embedContent", given)
         try:
-            body = read_fields(msgspec.json.encode(parse_embed_body(given, self._model, batch=self._batch)))
+            parsed = parse_embed_body(given, self._model, batch=self._batch)
+            body, self._count = read_fields(msgspec.json.encode(parsed)), len(parsed["input"])
         except InvalidInput as error:  # a server of Google's may know more: its tokens are estimated by the whole body
             own = replace(own, refusal=error)
             body = EndpointBody({"input": msgspec.Raw(bytes(raw))}, self._model)
@@ -51,4 +54,4 @@ class GeminiEmbeddings(PassingEndpoint):
 
     @override
     def _create_response(self, request: RequestInProgress, info: ReplyInfo) -> AnswerResponse:
-        return EmbeddingsResponse(request.writer, info, self._context.replies.limits, batch=self._batch)
+        return EmbeddingsResponse(request.writer, info, self._context.replies.limits, self._count, batch=self._batch)

@@ -17,8 +17,12 @@ from app.formats.gemini.embeddings import is_own_answer, write_embeddings
 class EmbeddingsResponse(AnswerResponse):
     """Sends the answer when it is whole."""
 
-    def __init__(self, writer: ResponseWriter, info: ReplyInfo, limits: ResponseLimits, *, batch: bool) -> None:
+    def __init__(
+        self, writer: ResponseWriter, info: ReplyInfo, limits: ResponseLimits, count: int, *, batch: bool
+    ) -> None:
+        """`count` is the number of texts in the request."""
         super().__init__(writer, info, GEMINI, limits)
+        self._count = count
         self._batch = batch
         self._parts: list[bytes] = []
 
@@ -32,7 +36,7 @@ class EmbeddingsResponse(AnswerResponse):
         try:
             answer = msgspec.json.decode(data)
             if not is_own_answer(answer):
-                data = msgspec.json.encode(write_embeddings(answer, batch=self._batch))
+                data = msgspec.json.encode(write_embeddings(answer, self._count, batch=self._batch))
         except (ValueError, msgspec.MsgspecError) as error:
             fault = Fault("upstream_protocol", f"the model server's answer cannot be read: {error}", transient=False)
             self.fail(UpstreamFailed(fault))

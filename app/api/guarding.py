@@ -30,10 +30,10 @@ def begin_guarding(
     context: AppContext, request: "RequestInProgress", parsed: ParsedRequest, route: ModelRoute, reply_id: str
 ) -> "RequestGuard | None":
     """Return the guards of a request for a reply; None if it has none."""
-    guards = request.live.guards
-    if guards is None:
-        return None
-    return _begin(context, guards, request.scope, parsed, route, reply_id, _write_traceparent(request.record.trace))
+    assert request.live.guards is not None
+    return _begin(
+        context, request.live.guards, request.scope, parsed, route, reply_id, _write_traceparent(request.record.trace)
+    )
 
 
 def _write_traceparent(trace: PassedTrace | RequestTrace | None) -> bytes | None:
@@ -146,6 +146,5 @@ def _hash_first_text(request: ChatRequest) -> str:
     return hash_session("", next(texts, "").encode("utf-8", "surrogatepass")).hex()
 
 
-def admit_unguarded(request: ChatRequest) -> Admitted:
-    """Return a request that has no guards as admitted."""
-    return mark_admitted(request)
+admit_unguarded = mark_admitted
+"""Returns a request that has no guards as admitted."""

@@ -14,7 +14,6 @@ from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.messages import ChatRequest
 from app.errors import StoreDown
 from app.openai_messages.messages import has_signature
-from app.routing import ModelRoute
 from app.runtime.throttled_log import ThrottledLog
 from app.steps.dropped_reasoning import (
     DroppedReasoning,
@@ -22,7 +21,6 @@ from app.steps.dropped_reasoning import (
     Wanted,
     find_dropped_reasoning,
     find_restored,
-    find_wanted,
     make_key,
     restore_reasoning,
 )
@@ -42,9 +40,6 @@ class KeptReasoning:
         self._store = store
         self._throttled_log = ThrottledLog(log)
         self._ttl_seconds = ttl_seconds
-
-    def find_wanted(self, route: ModelRoute) -> Wanted:
-        return find_wanted(deployment.profile for deployment in route.deployments)
 
     def find_dropped(self, request: ChatRequest, wanted: Wanted) -> Sequence[DroppedReasoning]:
         return find_dropped_reasoning(request.messages, wanted, request.known)

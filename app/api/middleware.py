@@ -15,10 +15,11 @@ from starlette.routing import Match, Route, WebSocketRoute
 
 from app.access import ANONYMOUS, Caller, KeyRing
 from app.access.addresses import NO_PROXIES, TrustedProxies
-from app.access.key_ring import KEY_HEADERS, KeysOutdated
+from app.access.caller import KeysOutdated
+from app.access.key_ring import KEY_HEADERS
 from app.access.users import find_header_user
 from app.api.asgi import ClientDisconnected, Scope, send_error
-from app.api.origins import OriginRules, check_content_type, cors_headers, is_form, preflight_headers
+from app.api.origins import OriginRules, check_content_type, cors_headers, preflight_headers
 from app.api.response_writer import find_offered_writer
 from app.errors import (
     Forbidden,
@@ -266,8 +267,8 @@ def _check(scope: Scope, headers: Mapping[bytes, bytes], rules: RequestRules) ->
         rules.origins.check_host(host)
     if scope["method"] not in _WITHOUT_BODY:
         content_type = headers.get(b"content-type")
-        if content_type != b"application/json" and not is_form(scope["path"], content_type):
-            check_content_type(content_type, from_browser=origin is not None)
+        if content_type != b"application/json":
+            check_content_type(content_type, scope["path"], from_browser=origin is not None)
 
 
 def _is_preflight(headers: Mapping[bytes, bytes], rules: RequestRules) -> bool:

@@ -18,6 +18,7 @@ from app.chat.admitted import Admitted
 from app.chat.messages import ChatRequest
 from app.chat.stream import AttemptLog, Origin, Receiver, Reply
 from app.chat.token_usage import CallUsage
+from app.formats.base import DescribedMedium
 from app.gateway import ReplyOptions
 from app.limits import Limiter
 from app.limits.limiter import Reservation
@@ -35,6 +36,7 @@ class TurnOpening:
     def __init__(self) -> None:
         self.origin = Origin()
         self.warnings: tuple[str, ...] = ()
+        self.descriptions: tuple[DescribedMedium, ...] = ()
         self.source: ReplaySource | None = None
         self.call: InFlightCall | None = None
 
@@ -47,6 +49,9 @@ class TurnOpening:
 
     def add_warnings(self, warnings: Sequence[str]) -> None:
         self.warnings = (*self.warnings, *warnings)
+
+    def add_descriptions(self, descriptions: Sequence[DescribedMedium]) -> None:
+        self.descriptions = (*self.descriptions, *descriptions)
 
 
 class TurnLimits:
@@ -151,6 +156,8 @@ class ReplyOfCalls:
         self._response.set_origin(Origin(label, None, origin.fallback_model))
         if opening.warnings:
             self._response.add_warnings(opening.warnings)
+        if opening.descriptions:
+            self._response.add_descriptions(opening.descriptions)
 
     async def _reserve(self, conversation: ChatRequest, number: int, route: ModelRoute) -> TurnLimits | None:
         """Reserve the limits of a call to the model. Those of the first one were reserved with the request. Raises

@@ -16,10 +16,11 @@ from app.api.application import get_context
 from app.chat.hosted_tools import HostedKind
 from app.chat.messages import MediaKind
 from app.config.registry import NO_WINDOWS, ModelRegistry
-from app.endpoints.kinds import ModelEndpoint
+from app.endpoints.kinds import CHAT, ModelEndpoint
 from app.errors import InvalidInput, UnknownModel, UpstreamFailed, Violation
 from app.formats.agent_models import choose_claude_id, is_claude_code, make_etag
-from app.formats.gemini.paths import is_gemini_request, read_page
+from app.formats.gemini.models import read_name, select_page, write_model
+from app.formats.gemini.paths import is_gemini_request
 from app.formats.openai.openapi import OpenAIErrorBody
 from app.formats.openapi import Described, give_examples
 from app.upstream.catalog import Catalog, suggest_model
@@ -318,44 +319,27 @@ async def list_gemini_models(context: "AppContext", caller: Caller, query: bytes
     """Return a page of the models that the caller may use. Raises InvalidInput."""
     live = context.live
     names = caller.select_models(await _list_names(live.registry, live.catalog))
-    size, token = read_page(query)
-    start = _read_number("pageToken", token, 0)
-    end = start + (_read_number("pageSize", size, MAX_NAMES) or MAX_NAMES)
-    more = {"nextPageToken": str(end)} if end < len(names) else {}
-    return {"models": [_write_model(name, live.registry) for name in names[start:end]], **more}
-
-
-def _read_number(name: str, text: str | None, default: int) -> int:
-    if text is None:
-        return default
-    if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise InvalidInput([Violation(name, f"must be a number, not {text[:40]!r}")])
-    return int(text)
+    page, beside = select_page(names, query, MAX_NAMES)
+    return {"models": [_write_gemini(name, live.registry) for name in page], **beside}
 
 
 async def get_gemini_model(context: "AppContext", caller: Caller, name: str) -> dict[str, Any]:
     """Return one model. Raises UnknownModel."""
     live = context.live
-    found = live.registry.read_id(name.removeprefix("models/"))
+    found = live.registry.read_id(read_name(name))
     listed = caller.select_models(await _list_names(live.registry, live.catalog))
     if found not in listed:
         hint = suggest_model(name, listed)
         raise UnknownModel(f"there is no model {name[:80]!r}{hint} (GET /v1beta/models lists them)", "model")
-    return _write_model(found, live.registry)
+    return _write_gemini(found, live.registry)
 
 
-def _write_model(name: str, registry: ModelRegistry) -> dict[str, Any]:
+def _write_gemini(name: str, registry: ModelRegistry) -> dict[str, Any]:
     abilities = registry.find_abilities(name)
-    most_input = None if abilities is None else abilities.max_input_tokens
-    most_output = registry.find_max_output_tokens(name)
-    serves = ("chat",) if abilities is None else tuple(abilities.endpoints)
-    methods = ["generateContent", "countTokens"] if "chat" in serves else []
-    methods += ["embedContent", "batchEmbedContents"] if "embeddings" in serves else []
-    return {
-        "name": f"models/{name}",
-        "version": "1",
-        "displayName": registry.find_display_name(name),
-        **({"inputTokenLimit": most_input} if most_input is not None else {}),
-        **({"outputTokenLimit": most_output} if most_output is not None else {}),
-        "supportedGenerationMethods": methods,
-    }
+    return write_model(
+        name,
+        registry.find_display_name(name),
+        None if abilities is None else abilities.max_input_tokens,
+        registry.find_max_output_tokens(name),
+        (CHAT,) if abilities is None else tuple(abilities.endpoints),
+    )

@@ -96,9 +96,10 @@ def is_form(path: str, content_type: bytes | None) -> bool:
     return path in MULTIPART_PATHS and (content_type or b"").lower().startswith(b"multipart/form-data")
 
 
-def check_content_type(content_type: bytes | None, *, from_browser: bool) -> None:
-    """Check that a body is JSON; only browsers must send the header. Raises WrongMediaType."""
-    if content_type is None and not from_browser:
+def check_content_type(content_type: bytes | None, path: str, *, from_browser: bool) -> None:
+    """Check that a body is JSON, or a form at a path that takes one; only browsers must send the header. Raises
+    WrongMediaType."""
+    if (content_type is None and not from_browser) or is_form(path, content_type):
         return
     given = (content_type or b"").decode("latin-1")
     kind = given.partition(";")[0].strip().lower()

@@ -4,6 +4,7 @@ A request goes the way of a conversation: the caller's rights and limits, then t
 fallbacks and health. Its body is only read where that needs it (`app.endpoints`).
 """
 
+import time
 from functools import partial
 
 from msgspec.structs import replace
@@ -86,7 +87,7 @@ class PassingEndpoint(RecordedEndpoint):
         bounds = UploadLimits(limits.max_upload_bytes, limits.max_upload_parts, settings.server.body_seconds)
         with Spool() as spool, request.lease:
             form = await read_upload(request.scope, request.receive, request.offered_writer, spool, bounds)
-            request.record.record_body()
+            request.record.received_at = time.perf_counter()
             with context.admission.try_enter() or await context.wait_for_place(request.scope, request.receive):
                 prepared, body = await self._accept(request, form.read_fields(), form)
                 await self._deliver(request, prepared, partial(self._prepare_fallback, request, body, form))
@@ -97,16 +98,16 @@ class PassingEndpoint(RecordedEndpoint):
         """Return the request as it is sent, and its fields as guards let them pass. Raises ParleyError."""
         gateway, record, endpoint = request.live.gateway, request.record, self._endpoint
         path = self._find_path(request)
-        record.record_settings(body.stream, None)
+        record.stream = body.stream
         if request.caller.users is not None:
             named = {name: body.read(name) for name in ("user", "safety_identifier")}
             request.name_user(find_user(named), body.read("metadata"))
             request.caller.check_user()
         request.read_tags(None)
         model = body.model or self._find_only_model(request.live.gateway, request.caller, path)
-        record.record_model(model)
+        record.requested_model = model
         route = find_route(gateway, model, request.caller, endpoint.serves)
-        record.record_model(model, route.model)
+        record.model = route.model
         await gateway.check_passed_urls(route, body.find_urls())
         await self._reserve(request, route, body, form)
         if request.live.guards is not None:

@@ -26,7 +26,17 @@ from app.chat.stage import Pipe, Stage, feed_to_end
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_usage import as_free
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import EVENT_STREAM, FRAME_END, HEARTBEAT, Encoder, Format, ReplyInfo, ReplyMode, choose_status
+from app.formats.base import (
+    EVENT_STREAM,
+    FRAME_END,
+    HEARTBEAT,
+    DescribedMedium,
+    Encoder,
+    Format,
+    ReplyInfo,
+    ReplyMode,
+    choose_status,
+)
 from app.formats.encoders import DeltaEncoder, encode_each
 
 MAX_SHOWN = 16
@@ -131,6 +141,8 @@ class ReplyResponse(ABC):
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._writer = writer
+        self.notices_disconnect = writer.notices_disconnect
+        """Whether the writer reports by itself that the client has disconnected."""
         self.info = info
         self.format = reply_format
         self.mode = mode
@@ -165,6 +177,9 @@ class ReplyResponse(ABC):
     def add_warnings(self, warnings: Sequence[str]) -> None:
         self.set_info(replace(self.info, warnings=(*self.info.warnings, *warnings)))
 
+    def add_descriptions(self, descriptions: Sequence[DescribedMedium]) -> None:
+        self.set_info(replace(self.info, descriptions=(*self.info.descriptions, *descriptions)))
+
     def set_info(self, info: ReplyInfo) -> None:
         """Replace `info`. A stream that is already open goes on with a new encoder that has it."""
         self.info = info
@@ -181,11 +196,6 @@ class ReplyResponse(ABC):
         if self._encoder is None:
             self._encoder = self._make_encoder()
         return self._encoder
-
-    @property
-    def notices_disconnect(self) -> bool:
-        """Whether the writer reports by itself that the client has disconnected."""
-        return self._writer.notices_disconnect
 
     @property
     def blocked(self) -> bool:

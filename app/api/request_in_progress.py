@@ -1,5 +1,6 @@
 """One request for a reply or an answer, while it goes on."""
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ class RequestInProgress:
         raw: bytes | bytearray | None = take_body(self.scope, self.offered_writer, server.max_body_bytes, self.lease)
         if raw is None:
             raw = await read_body(self.scope, self.receive, server.max_body_bytes, server.body_seconds, self.lease)
-        self.record.record_body()
+        self.record.received_at = time.perf_counter()
         return raw
 
     def record_writes(self, writer: ResponseWriter) -> ResponseWriter:

@@ -144,9 +144,9 @@ class SearchEndpoint(RecordedEndpoint):
         """Return the name of the model, and what searches for it. Raises ParleyError."""
         gateway, record = request.live.gateway, request.record
         named = await gateway.resolve_model(body.model)
-        record.record_model(named)
-        route = find_route(gateway, named, request.caller, None)
-        record.record_model(named, route.model)
+        record.requested_model = named
+        route = find_route(gateway, named, request.caller)
+        record.model = route.model
         search = servers.find_hosted("web_search", route.model)
         if search is None:
             raise NotFound(_NOT_CONFIGURED)

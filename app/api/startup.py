@@ -47,6 +47,7 @@ from app.runtime.memory_budget import MemoryBudget
 from app.runtime.throttled_log import ThrottledLog
 
 if TYPE_CHECKING:
+    from app.observe.request_log.bytes_test import BytesTest
     from app.observe.request_log.redaction import Find
     from app.observe.tracing import SpanWriter, TracedUpstream
 
@@ -75,7 +76,7 @@ def make_context(
         observers.append(spans.observe_request)
 
     def is_full(running: int) -> bool:
-        most = context.server.max_concurrent_requests
+        most = context.live.settings.server.max_concurrent_requests
         return running + cache.calls >= most and running + cache.calls_without_caller >= most
 
     async def apply(changed: Settings) -> None:
@@ -251,7 +252,7 @@ def log_ended_request(record: RequestRecord) -> None:
 async def _change_request_log(context: AppContext, before: Settings, after: Settings) -> None:
     old = context.request_log
     if before.request_log == after.request_log and old is not None:
-        old.set_finder(_make_log_finder(after))
+        old.set_finder(*_make_log_finder(after))
     elif before.request_log != after.request_log:
         context.request_log = None
         open_request_log(context, after)
@@ -259,10 +260,10 @@ async def _change_request_log(context: AppContext, before: Settings, after: Sett
             await asyncio.to_thread(old.close)
 
 
-def _make_log_finder(settings: Settings) -> "Find":
-    from app.config.request_log import make_log_finder
+def _make_log_finder(settings: Settings) -> "tuple[Find, BytesTest]":
+    from app.config.request_log import make_log_finder, make_log_test
 
-    return make_log_finder(settings)
+    return make_log_finder(settings), make_log_test(settings)
 
 
 def set_alert_receivers(context: AppContext, resources: Resources, settings: Settings) -> None:

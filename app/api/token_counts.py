@@ -31,6 +31,7 @@ from app.chat.messages import ChatRequest, Tool
 from app.chat.server_tools import ToolSession
 from app.errors import ParleyError, PolicyRefused
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, UnresolvedRequest
+from app.formats.request_memory import MIN_BYTES
 from app.gateway import Gateway, refuse_foreign, refuse_servers, with_own_urls
 from app.routing import ModelRoute
 from app.runtime.memory_budget import Lease
@@ -71,7 +72,7 @@ class TokenCountEndpoint(Generic[Parsed]):
         with context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
-                memory = context.open_request_memory(scope, raw)
+                memory = context.open_request_memory(scope) if len(raw) >= MIN_BYTES else None
                 large = is_large(raw, memory)
                 if large or not has_few_values(raw, memory, server.max_json_values):
                     await wait_for_parse_memory(raw, lease, server.max_json_values, memory)

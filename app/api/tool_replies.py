@@ -7,7 +7,7 @@ model within it are answered by the cache, but the reply is never an answer to a
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 from typing_extensions import override
@@ -20,6 +20,7 @@ from app.api.hosted_tools import add_hosted, list_prices
 from app.api.open_replies import PendingReply
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
+from app.chat.context_edits import Compact
 from app.chat.hosted_tools import HostedKind
 from app.chat.messages import ChatRequest, Text
 from app.chat.server_tools import ServerToolsSummary, ToolAnswer, ToolCallSummary, ToolServers, ToolSession
@@ -37,6 +38,9 @@ from app.routing import ModelRoute
 from app.steps.output_check import find_output_schema
 from app.steps.prompted_tools import uses_prompted_tools
 from app.tool_loop.loop import OpenedTurn, ToolLoop
+
+if TYPE_CHECKING:
+    from app.api.compacted_replies import BegunReply
 
 
 class ToolReport:
@@ -141,6 +145,7 @@ def prepare_with_tools(
     route: ModelRoute,
     info: ReplyInfo,
     options: ReplyOptions,
+    compact: Compact | None,
 ) -> tuple[ReplyResponse, PendingReply] | None:
     """Do what `ChatEndpoint.prepare` does for a reply with tools of the gateway; None if none are offered. Raises
     InvalidInput for servers that are asked for where none is configured."""
@@ -157,7 +162,7 @@ def prepare_with_tools(
     response = endpoint.create_response(request, parsed, info)
     reply = _ToolReply(servers, endpoint, context, request, route, options, response)
     approvable = parsed.reply_format.tells_approval
-    return response, reply.open(partial(reply.start, parsed.request, approvable=approvable))
+    return response, reply.open(partial(reply.start, parsed.request, approvable=approvable, compact=compact))
 
 
 class _ToolReply(CheckedCalls):
@@ -173,8 +178,9 @@ class _ToolReply(CheckedCalls):
         self._searches.settle()
         return self._searches.hold(await super().open_turn(conversation, number, fallback))
 
-    async def start(self, conversation: ChatRequest, *, approvable: bool) -> Reply:
-        """Connect the servers, and open the first call to the model. Raises ParleyError."""
+    async def start(self, conversation: ChatRequest, *, approvable: bool, compact: Compact | None) -> Reply:
+        """Connect the servers, and open the first call to the model; with `compact` that for a summary of the
+        conversation. Raises ParleyError."""
         request, asked = self._request, conversation.server_tools
         asks = () if asked is None else asked.asks
         checks = self._route.enforces_output and find_output_schema(conversation) is not None
@@ -199,10 +205,15 @@ class _ToolReply(CheckedCalls):
             await self.admit(conversation)  # before any tool runs, also one that was approved
             if session.warnings:
                 self._response.add_warnings(session.warnings)
+            begun = None if compact is None else await self._begin_compacted(conversation, compact)
+            if begun is not None and begun.conversation is None:
+                session.close()
+                self._searches.settle()
+                return begun.end()
             loop = ToolLoop(
-                conversation,
+                conversation if begun is None or begun.conversation is None else begun.conversation,
                 session,
-                self.open_checked if checks else self.open_turn,
+                self.open_checked if checks else self._open_later if begun is not None else self.open_turn,
                 report,
                 accepts=self._accepts_media,
                 defaults=self._route.defaults,
@@ -212,7 +223,19 @@ class _ToolReply(CheckedCalls):
         except BaseException:
             session.close()
             raise
-        return await loop.open()
+        opened = await loop.open()
+        return opened if begun is None else begun.go_on(OpenedTurn(opened, False, False, _do_nothing))
+
+    async def _begin_compacted(self, conversation: ChatRequest, compact: Compact) -> "BegunReply":
+        from app.api.compacted_replies import begin_compacted  # few clients ask for it
+
+        begun = await begin_compacted(self, self._response, conversation, compact)
+        self._calls = 1  # the summary was the first
+        return begun
+
+    async def _open_later(self, conversation: ChatRequest, number: int) -> OpenedTurn:
+        """Open a call to the model behind that for the summary."""
+        return await self.open_turn(conversation, number + 1)
 
     def _writes_calls_as_text(self, conversation: ChatRequest) -> bool:
         """Whether the model of a server writes its calls as text, and the gateway reads them there."""
@@ -233,3 +256,6 @@ class _ToolReply(CheckedCalls):
         response = self._response
         if not response.status:
             response.info = replace(response.info, origin=replace(response.info.origin, label="hit", age_seconds=0))
+
+
+def _do_nothing() -> None: ...

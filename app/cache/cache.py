@@ -49,6 +49,8 @@ class Cache:
         self._ticker = ticker
         self._rules = rules
         self._coordinator = coordinator
+        self.is_shared = coordinator is not None
+        """Whether the cache shares calls with other processes."""
         self._throttled_log = ThrottledLog(log)
         self._recent: BoundedMap[str, StoredLog] = BoundedMap(MAX_RECENT_BYTES, MAX_RECENT_REPLIES)
         """Stored replies that were read a short time ago, so that a hit on one of them again needs no decoding."""
@@ -105,9 +107,10 @@ class Cache:
     def join_or_start(self, request: CacheRequest, open_upstream: OpenUpstream) -> Hit | Join | New:
         """Return the call in progress or the reply that it had a moment ago, else a new call."""
         call = self._find_call(request.key)
-        hit = self._find_ended(request, call)
-        if hit is not None:
-            return hit
+        if call is not None and call.ended:
+            hit = self._make_hit_of_ended(request, call)
+            if hit is not None:
+                return hit
         if call is None or call.ended or not call.complete:
             return New(self._start_call(request, open_upstream), "miss")
         if request.unread_seconds:
@@ -125,7 +128,7 @@ class Cache:
     async def _find_stored(self, request: CacheRequest) -> Hit | None:
         call = self._find_call(request.key)
         if call is not None and call.ended:
-            return self._find_ended(request, call)
+            return self._make_hit_of_ended(request, call)
         if call is not None and call.complete and not request.policy.only:
             return None
         stored: StoredLog | None = None
@@ -135,10 +138,8 @@ class Cache:
             self._throttled_log.warn("a cached reply was not read", error)
         return None if stored is None else self._make_hit(request, stored)
 
-    def _find_ended(self, request: CacheRequest, call: InFlightCall | None) -> Hit | None:
+    def _make_hit_of_ended(self, request: CacheRequest, call: InFlightCall) -> Hit | None:
         """Return the reply of a call that has ended, which may not be in the store yet."""
-        if call is None or not call.ended:
-            return None
         return self._make_hit(request, self._make_stored(request.key, call.log.make_entry(), call.entry))
 
     def _make_hit(self, request: CacheRequest, stored: StoredLog) -> Hit | None:
@@ -279,11 +280,6 @@ class Cache:
             del self._calls[key]
 
     # Replies of earlier requests, here and in other processes.
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the cache shares calls with other processes."""
-        return self._coordinator is not None
 
     @property
     def is_redis_connected(self) -> bool | None:

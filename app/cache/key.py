@@ -11,6 +11,7 @@ same.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -51,6 +52,7 @@ _UNHASHED_FIELDS = ("stream", "stream_options")
 _NO_MESSAGES = msgspec.Raw(b"")
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
+_hash = partial(hashlib.blake2b, digest_size=32)
 
 
 def cache_key(parts: Sequence[KeyPart], scope: str) -> str:
@@ -105,7 +107,3 @@ def _find_list(body: bytes, name: str) -> int:
     except msgspec.DecodeError:
         return -1  # not a field of the body itself
     return place + len(start)
-
-
-def _hash(data: bytes = b"") -> "hashlib.blake2b":
-    return hashlib.blake2b(data, digest_size=32)

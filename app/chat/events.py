@@ -186,6 +186,8 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     """What the reply had done with tools that the gateway runs before it failed."""
     policy: PolicyRefusal | None = None
     """A guard of the operator has refused the reply; the server is not at fault."""
+    headers: dict[str, str] | None = None
+    """Headers of the server's response that its clients read beside the error."""
 
 
 OutputOutcome: TypeAlias = Literal["valid", "explained", "mended", "invalid", "unchecked", "asked_again", "fallback"]

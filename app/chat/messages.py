@@ -98,6 +98,8 @@ class ToolCall(Struct, frozen=True, tag_field="kind", tag="tool_call", eq=False)
     __hash__ = None  # type: ignore[assignment]  # its `extra` is a dict
 
 
+BRIDGE = "..."
+"""The text of a message that is inserted only for the order of roles."""
 ERROR_TEXT = "Error"
 """The text of a result that is an error and says nothing: an empty text would look like a success."""
 

@@ -8,7 +8,7 @@ sequence of stages, and itself a stage.
 from collections.abc import Sequence
 from typing import Protocol
 
-from app.chat.events import Event, is_end
+from app.chat.events import END_TYPES, Event
 
 
 class Stage(Protocol):
@@ -35,7 +35,8 @@ def feed_to_end(stage: Stage, batches: Sequence[list[Event]]) -> list[list[Event
     after that is left out."""
     out: list[list[Event]] = []
     for events in batches:
-        out.append(stage.feed(events))
-        if is_end(out[-1]):
+        fed = stage.feed(events)
+        out.append(fed)
+        if fed and type(fed[-1]) in END_TYPES:
             break
     return out

@@ -107,38 +107,25 @@ class CallRecorder(Protocol):
         """Record a request that is sent to the upstream of this name. `body` is `bytes`, or read while it is sent."""
 
 
-class AttemptLog:
+class AttemptLog(Struct, eq=False):
     """The requests to model servers for one reply, in the order of their outcomes."""
 
-    __slots__ = (
-        "attempts",
-        "caller",
-        "on_late_failure",
-        "on_late_usage",
-        "recorder",
-        "sent_at",
-        "shown",
-        "trace",
-        "usage",
-    )
-
-    def __init__(self, trace: UpstreamTrace | None = None, caller: str = "") -> None:
-        """`caller` is the identity of the caller; all who have none share what is remembered of the requests."""
-        self.attempts: list[Attempt] = []
-        self.trace = trace
-        self.caller = caller
-        self.recorder: CallRecorder | None = None
-        """None if the bodies of the requests are not recorded."""
-        self.shown = False
-        """Whether the caller gets a list of the attempts: there was a choice, or one has failed."""
-        self.sent_at: float | None = None
-        """When the first request was sent, by `time.perf_counter`."""
-        self.on_late_failure: Callable[[Attempt], None] | None = None
-        """Set after the request's log line is written: a call may continue after its caller has left."""
-        self.usage: CallUsage | None = None
-        """What the requests that have ended used together."""
-        self.on_late_usage: Callable[[CallUsage], None] | None = None
-        """Set when the request has ended: gets the usage of a call that continues."""
+    trace: UpstreamTrace | None = None
+    caller: str = ""
+    """The identity of the caller; all who have none share what is remembered of the requests."""
+    attempts: list[Attempt] = []
+    recorder: CallRecorder | None = None
+    """None if the bodies of the requests are not recorded."""
+    shown: bool = False
+    """Whether the caller gets a list of the attempts: there was a choice, or one has failed."""
+    sent_at: float | None = None
+    """When the first request was sent, by `time.perf_counter`."""
+    on_late_failure: Callable[[Attempt], None] | None = None
+    """Set after the request's log line is written: a call may continue after its caller has left."""
+    usage: CallUsage | None = None
+    """What the requests that have ended used together."""
+    on_late_usage: Callable[[CallUsage], None] | None = None
+    """Set when the request has ended: gets the usage of a call that continues."""
 
     def add_attempt(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)

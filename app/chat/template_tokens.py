@@ -12,10 +12,10 @@ K3_CHANNELS = ("message", "response", "think", "tools", "call", "argument", "jso
 M3_NAMESPACE = "]<]minimax[>["
 """Before each tag of MiniMax-M3 (sglang/srt/function_call/minimax_m3.py)."""
 
-DSML_BARS = ("｜", "｜｜", "‖", "|")
+DSML_BARS = ("｜", "｜｜", "‖", "|", "||", " | ", " ｜ ")
 """The first are DeepSeek's, the others what models write instead (adolfousier/opencrabs#419, lsdefine/GenericAgent#804,
-xorbitsai/xagent#790)."""
-_DSML_NAMES = ("parameter", "invoke", "tool_calls", "function_calls", " parameter", " invoke", " calls")
+xorbitsai/xagent#790, AgentFlocks/flocks#687)."""
+_DSML_NAMES = ("parameter", "invoke", "tool_calls", "function_calls", "tool_use", " parameter", " invoke", " calls")
 DSML_CLOSERS = tuple(
     f"</{bars}DSML{bars}{name}{end}" for bars in DSML_BARS for name in _DSML_NAMES for end in (">", "")
 )
@@ -65,7 +65,8 @@ TURN_ENDS = (
 THINK_TAGS: tuple[tuple[str, ...], ...] = (
     *(("<mm:think>", "</mm:think>"), ("<seed:think>", "</seed:think>"), ("<think:opensource>", "</think:opensource>")),
     *(("[THINK]", "[/THINK]"), ("◁think▷", "◁/think▷"), ("<|START_THINKING|>", "<|END_THINKING|>")),
-    *(("<|channel>thought\n", "<channel|>"), ("<|thought_start|>", "<|thought_end|>"), ("<|think|>", "<|end|>")),
+    *(("<|channel>thought\n", "<channel|>"), ("<|channel><|channel>thought\n", "<channel|>")),
+    *(("<|thought_start|>", "<|thought_end|>"), ("<|think|>", "<|end|>")),
     *(("<longcat_think>", "</longcat_think>"), ("<|inner_prefix|>", "<|inner_suffix|>")),
     (f"{K3_OPEN}think{K3_END}", f"{K3_CLOSE}think{K3_END}"),
     ("<ifm|think>", "</ifm|think>"),
@@ -77,16 +78,24 @@ THINK_TAGS: tuple[tuple[str, ...], ...] = (
 LongCat, Apertus, Kimi K3, K2 Horizon, PLaMo 3 and Inkling (the reasoning parsers of vLLM and SGLang; llama.cpp:
 common/chat.cpp, common/parsers): what opens it, what closes it, and what else models close it with. No answer begins
 so."""
+HARMONY_THOUGHT = ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>", "<|end|>")
+"""The same of gpt-oss (github.com/openai/harmony)."""
+WITH_HARMONY = (*THINK_TAGS, HARMONY_THOUGHT)
+STRAY_CLOSERS = tuple(
+    closer for _, *closers in THINK_TAGS for closer in closers if closer not in ("<|end|>", *INKLING_ENDS)
+)
+"""What closes nothing but reasoning."""
 THOUGHT_CLOSERS = tuple(f"{K3_CLOSE}{name}" for name in ("think", "response"))
 """What ends the reasoning of Kimi K3 and is no part of the answer; it also closes the channel of an answer that it has
 not opened (vllm-project/vllm#53246)."""
 THOUGHT_INTERRUPTS = (
     *(f"{K3_OPEN}response{K3_END}", f"{K3_OPEN}tools{K3_END}"),
-    *("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
+    *("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>", f"{M3_NAMESPACE}<tool_call>"),
     *("<ifm|tool_calls>", "<|plamo:begin_tool_requests:plamo|>"),
 )
 """What begins behind the reasoning of Kimi K3 and K2 if they have not closed it (vllm-project/vllm#53246, #54273,
-#33646), of K2 Horizon and of PLaMo 3 (vLLM: k2_horizon_reasoning_parser.py, plamo3.py)."""
+#33646), of MiniMax-M3 (ai-dynamo/frontend-crates#133), of K2 Horizon and of PLaMo 3 (vLLM:
+k2_horizon_reasoning_parser.py, plamo3.py)."""
 _CALL_OPENINGS = (
     *("<|function_call|>", "<|message_sep|>", "<|tool_call>", "<|python_tag|>", "<|tool_call_start|>"),
     *("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>", "<|tool_call_begin|>"),
@@ -98,7 +107,7 @@ ANSWER_TAGS = ("<answer>", "</answer>")
 TEXT_ENDS = (
     *_CALL_OPENINGS,
     ANSWER_TAGS[1],
-    *("<|END_RESPONSE|>", "<|END_TEXT|>"),
+    *("<|END_RESPONSE|>", "<|END_TEXT|>", "<channel|>"),
     *(token for token in TURN_ENDS if token not in ("</s>", "[e~[", "<|call|>", K3_END)),
     *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS[:3] for end in (K3_END, "")),
 )
@@ -107,6 +116,8 @@ TEXT_STARTS = (
     *(f"{K3_OPEN}response{K3_END}", f"{K3_OPEN}message{K3_END}", K3_END, "<|START_RESPONSE|>", "<|START_TEXT|>"),
     *("<|begin|>assistant<|content|>", "<|begin|>assistant", "<|content|>"),
     *(INKLING_MESSAGE + INKLING_TEXT, INKLING_TEXT),
+    *("<|start|>assistant<|channel|>final<|message|>", "<|channel|>final<|message|>"),
+    "thought\n<channel|>",
 )
 """What the text of a reply cannot begin with."""
 BEFORE_ARGUMENTS = (

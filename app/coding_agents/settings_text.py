@@ -55,9 +55,10 @@ def change_text(text: str, syntax: Syntax, values: Mapping[Keys, Any]) -> str:
         after = _change_tree(after, keys, value)
     if json_text(after) == json_text(before):
         return text
+    newline = "\r\n" if "\r\n" in text else "\n"
     if syntax == "json":
-        return json.dumps(after, indent=2, ensure_ascii=False) + "\n"
-    changed = _change_toml(text, values)
+        return (json.dumps(after, indent=2, ensure_ascii=False) + "\n").replace("\n", newline)
+    changed = _change_toml(text, values, newline)
     try:
         same = json_text(parse_text(changed, "toml")) == json_text(after)
     except UnchangeableText:
@@ -95,12 +96,12 @@ def _change_tree(tree: Mapping[str, Any], keys: Keys, value: Any) -> dict[str, A
 _HEADER = re.compile(r"\s*\[")
 
 
-def _change_toml(text: str, values: Mapping[Keys, Any]) -> str:
+def _change_toml(text: str, values: Mapping[Keys, Any], newline: str) -> str:
     """Return the text without the lines of these keys, and with new ones: texts and numbers behind the last line before
     the first table, tables at the end."""
     lines = text.splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
+        lines[-1] += newline
     end = next((index for index, line in enumerate(lines) if _HEADER.match(line)), len(lines))
     head, tables = lines[:end], lines[end:]
     for keys in values:
@@ -109,19 +110,21 @@ def _change_toml(text: str, values: Mapping[Keys, Any]) -> str:
             head = [line for line in head if not name.match(line)]
         tables = _remove_table(tables, ".".join(keys))
     given = {keys: value for keys, value in values.items() if value is not ABSENT}
-    single = [f"{keys[0]} = {_to_toml(value)}\n" for keys, value in given.items() if len(keys) == 1]
+    single = [f"{keys[0]} = {_to_toml(value)}{newline}" for keys, value in given.items() if len(keys) == 1]
     while single and head and not head[-1].strip():
         head.pop()
-    new_tables = [line for keys, value in given.items() if len(keys) > 1 for line in _write_table(keys, value)]
+    new_tables = [
+        f"{line}{newline}" for keys, value in given.items() if len(keys) > 1 for line in _write_table(keys, value)
+    ]
     while tables and not tables[-1].strip():
         tables.pop()
     spaced = [
         *head,
         *single,
-        *(["\n"] if tables and (head or single) and (head or single)[-1].strip() else []),
+        *([newline] if tables and (head or single) and (head or single)[-1].strip() else []),
         *tables,
     ]
-    return "".join([*spaced, *(["\n"] if spaced and new_tables else []), *new_tables])
+    return "".join([*spaced, *([newline] if spaced and new_tables else []), *new_tables])
 
 
 def _remove_table(lines: Sequence[str], name: str) -> list[str]:
@@ -137,7 +140,7 @@ def _remove_table(lines: Sequence[str], name: str) -> list[str]:
 
 
 def _write_table(keys: Keys, value: Mapping[str, Any]) -> list[str]:
-    return [f"[{'.'.join(keys)}]\n", *(f"{name} = {_to_toml(own)}\n" for name, own in value.items())]
+    return [f"[{'.'.join(keys)}]", *(f"{name} = {_to_toml(own)}" for name, own in value.items())]
 
 
 def _to_toml(value: Any) -> str:

@@ -171,8 +171,9 @@ def _hash(text: str) -> str:
 
 
 def _read(file: Path) -> str | None:
+    """Return the text of a file with the ends of lines that it has."""
     try:
-        return file.read_text("utf-8")
+        return file.read_bytes().decode()
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -186,7 +187,7 @@ def _write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as new:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="", dir=file.parent, delete=False) as new:
             new.write(text)
         Path(new.name).chmod(mode)
         Path(new.name).replace(file)

@@ -1,6 +1,6 @@
 """The request log, from the settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from app.config.registry import list_secrets
@@ -9,6 +9,7 @@ from app.config.tables.models import Model
 from app.config.tables.storage import RequestLogSettings
 from app.guards.detectors import DETECTORS, make_pattern
 from app.guards.detectors import Find as Detect
+from app.observe.request_log.bytes_test import BytesTest, make_bytes_test
 from app.observe.request_log.entry import Figures
 from app.observe.request_log.file import LogFile
 from app.observe.request_log.log import LogRules, RequestLog
@@ -28,15 +29,27 @@ def make_log_finder(settings: Settings) -> Find:
     return make_finder(list_secrets(settings), personal=personal, others=_list_detectors(settings) if personal else ())
 
 
+def make_log_test(settings: Settings) -> BytesTest:
+    """Return what says fast of bytes that the finder of `make_log_finder` may find something in them."""
+    personal = settings.request_log.content != "full"
+    others = _list_detectors(settings, TESTED) if personal else []
+    test = make_bytes_test(list_secrets(settings), personal=personal)
+    return (lambda data: True) if others else test
+
+
 def make_export_finder(settings: Settings) -> Find:
     """Return what finds keys and personal data, whatever the log keeps."""
     return make_finder(list_secrets(settings), personal=True, others=_list_detectors(settings))
 
 
-def _list_detectors(settings: Settings) -> list[Find]:
+TESTED = frozenset(("email", "card", "iban", "secrets"))
+"""The detectors of which `make_bytes_test` knows whether they may find something."""
+
+
+def _list_detectors(settings: Settings, without: Set[str] = frozenset()) -> list[Find]:
     """Return what finds the values that guards of the settings look for, and the operator's own patterns."""
     patterns = settings.masking.patterns
-    names = {name for row in settings.guards.values() for name in row.detectors if name in DETECTORS}
+    names = {name for row in settings.guards.values() for name in row.detectors if name in DETECTORS} - without
     finders = [DETECTORS[name] for name in sorted(names)]
     finders += [make_pattern(name, expression) for name, expression in patterns.items()]
     return [_as_finder(finder) for finder in finders]
@@ -96,7 +109,8 @@ def make_request_log(settings: Settings, count: Callable[[str, int], None] | Non
         row.keep_days,
         row.queue_bytes,
     )
-    return RequestLog(file, rules, make_log_finder(settings), count or _count_nothing)
+    find, may_hold = make_log_finder(settings), make_log_test(settings)
+    return RequestLog(file, rules, find, count or _count_nothing, may_hold=may_hold)
 
 
 def _count_nothing(outcome: str, entries: int) -> None: ...

@@ -27,6 +27,7 @@ from app.config.tables.storage import (
 from app.config.tables.tools import HostedToolsSettings, McpServer, ToolServerName, ToolsSettings
 from app.config.tables.upstreams import Upstream
 from app.profiles import KINDS, Profile, find_profile
+from app.profiles.apis import WITHOUT_EFFECT
 
 DEMO = "demo"
 
@@ -123,5 +124,7 @@ class Settings(Table):
 
     def profile(self, model: str, upstream: str) -> Profile:
         row = find_profile(self.upstreams[upstream].kind, self.upstreams[upstream].api)
-        fields = self.models[model].profile if model in self.models else {}
+        given = self.models[model].profile if model in self.models else {}
+        unused = WITHOUT_EFFECT[self.upstreams[upstream].api]
+        fields = {name: value for name, value in given.items() if name not in unused}
         return Profile.model_validate({**row.model_dump(), **fields}) if fields else row

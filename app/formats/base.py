@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from app.chat.context_edits import AppliedEdit
@@ -83,6 +84,15 @@ def is_usage_estimated(finish: Finish) -> bool:
     return finish.estimated_usage is not None or (finish.usage or {}).get("estimated") is True
 
 
+class DescribedMedium(Struct, frozen=True):
+    """A medium of a request that its model got in the words of another one."""
+
+    model: str
+    """The other model."""
+    cached: bool
+    """Its words were known."""
+
+
 class ReplyInfo(Struct, frozen=True):
     """The metadata of a reply."""
 
@@ -104,6 +114,8 @@ class ReplyInfo(Struct, frozen=True):
     list and number their events around these, so that a client can resume after any number that it has read."""
     guarded: GuardedReply | None = None
     """None if the request has no guards."""
+    descriptions: tuple[DescribedMedium, ...] = ()
+    """Of the media of the request, in their order."""
 
     @property
     def cached(self) -> bool:
@@ -112,6 +124,15 @@ class ReplyInfo(Struct, frozen=True):
     def warnings_with(self, finish: Finish) -> list[str]:
         """Return the warnings of the request, then those of the reply."""
         return [*self.warnings, *finish.warnings]
+
+    def write_extensions(self, finish: Finish) -> dict[str, Any]:
+        """Return what all formats write in the same form: `server_tools` and `descriptions`, if there are any."""
+        fields: dict[str, Any] = {}
+        if finish.server_tools is not None:
+            fields["server_tools"] = finish.server_tools.to_dict()
+        if self.descriptions:
+            fields["descriptions"] = [msgspec.structs.asdict(one) for one in self.descriptions]
+        return fields
 
     def to_dict(self) -> dict[str, Any]:
         fields = {

@@ -13,9 +13,9 @@ from app.formats.base import DEFAULT_OPTIONS, Format, Options
 from app.formats.body import CacheControl, ParsedRequest, RejectedRequest, ReplySettings
 from app.formats.conversation import SharedFields, find_list_violations, parse_conversation
 from app.formats.detect import detect
-from app.formats.json_object import parse_object
+from app.formats.json_object import list_repairs, parse_object
 from app.formats.other_fields import find_misspelt
-from app.formats.request_limits import RequestLimits
+from app.formats.request_limits import RequestLimits, limit_warnings
 from app.formats.request_memory import CallerMemory
 from app.params import SERVER_PARAMS, GenerateCfg, RagConfig
 from app.validation.violations import MAX_SUGGESTED, UNKNOWN, json_path, to_violations
@@ -114,9 +114,11 @@ def parse_chat_body(
     except ValidationError as error:
         return _reject_body(error, given, limits)
     try:
-        return parse_messages(body, limits)
+        parsed = parse_messages(body, limits)
     except InvalidInput as error:
         return RejectedRequest(error, FORMATS[body.reply_format or _find_format(body)[0]].error)
+    repairs = list_repairs(given)
+    return replace(parsed, warnings=limit_warnings([*repairs, *parsed.warnings])) if repairs else parsed
 
 
 def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedRequest:

@@ -18,6 +18,13 @@ OPEN_NAME = "open_page"
 """The names for the model where a request says none."""
 _KINDS: Mapping[str, HostedKind] = {"web_search_": "web_search", "web_fetch_": "web_fetch"}
 """By the beginnings of the types of Anthropic's tools."""
+GEMINI_KINDS: Mapping[str, HostedKind] = {
+    "googleSearch": "web_search",
+    "googleSearchRetrieval": "web_search",
+    "enterpriseWebSearch": "web_search",
+    "urlContext": "web_fetch",
+}
+"""The tools of Google's servers that search or read pages."""
 _SIZES = {"low": 3, "medium": 6, "high": 10}
 """How many pages a search brings, by `search_context_size`."""
 _CITATIONS = "the reply will have no citations"
@@ -92,6 +99,14 @@ def read_search_options(options: Any, path: str) -> HostedAsks:
         location = location["approximate"]
     ask = HostedAsk("web_search", SEARCH_NAME, path, location=location, max_results=read_context_size(given))
     return HostedAsks(("web_search",), (ask,))
+
+
+def read_gemini_tool(field: str, tool: Any, path: str) -> HostedAsk:
+    """Read a tool of Google's servers that searches or reads pages."""
+    kind = GEMINI_KINDS[field]
+    excluded = tool.get("excludeDomains") if isinstance(tool, dict) else None
+    usable = isinstance(excluded, list) and not any(_check_domains(excluded, path))
+    return HostedAsk(kind, kind, path, True, blocked_domains=tuple(excluded) if usable and excluded else ())
 
 
 def read_context_size(tool: Json) -> int:

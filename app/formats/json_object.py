@@ -1,6 +1,7 @@
 """Reads the JSON object of a body, and says what is wrong with a body that is none."""
 
 import re
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -10,6 +11,29 @@ from app.errors import BadRequest, InvalidInput, Violation
 from app.formats.json_reader import read_json
 from app.formats.request_limits import MAX_WARNINGS, find_invalid_values
 from app.formats.request_memory import CallerMemory
+from app.validation.violations import json_path
+
+
+class BodyWarning(str):
+    """A warning of a change that is made to a body when it is read, whichever server gets it."""
+
+    __slots__ = ()
+
+
+class _RepairedObject(dict[str, Any]):
+    """An object in whose texts something was replaced that no encoding has."""
+
+    __slots__ = ("paths",)
+
+    def __init__(self, value: Mapping[str, Any], paths: list[str]) -> None:
+        super().__init__(value)
+        self.paths = paths
+
+
+def list_repairs(body: Mapping[str, Any]) -> list[str]:
+    """Return a warning for each text of an object of `parse_object` that was changed when it was read."""
+    paths = body.paths if isinstance(body, _RepairedObject) else []
+    return [BodyWarning(f"{path} has half of a surrogate pair, which was replaced by U+FFFD") for path in paths]
 
 
 def parse_object(raw: bytes | bytearray, memory: CallerMemory | None = None) -> dict[str, Any]:
@@ -36,13 +60,41 @@ def parse_json(raw: bytes | bytearray) -> Any:
             raise invalid_json(raw, error) from None
     whole = _UNICODE_ESCAPE.sub(_replace_half, raw)
     try:
-        return read_json(whole)
+        value = read_json(whole)
     except ValueError as error:
         raise invalid_json(whole, error) from None
+    if not isinstance(value, dict):
+        return value
+    marked = read_json(_UNICODE_ESCAPE.sub(_mark_half, raw))
+    return _RepairedObject(value, [*islice(_find_marked(marked, ""), MAX_WARNINGS)])
 
 
 def _replace_half(match: re.Match[bytes]) -> bytes:
     return rb"\ufffd" if match["half"] else match[0]
+
+
+def _mark_half(match: re.Match[bytes]) -> bytes:
+    return _MARK.encode("ascii", "backslashreplace") if match["half"] else match[0]
+
+
+def _find_marked(value: Any, path: str) -> Iterator[str]:
+    """Yield the JSON path of each text, and of each object with a key, that has `_MARK`."""
+    if isinstance(value, str):
+        if _MARK in value:
+            yield path
+    elif isinstance(value, list):
+        for place, one in enumerate(value):
+            yield from _find_marked(one, f"{path}[{place}]")
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            if _MARK in name:
+                yield path or "the body"
+            else:
+                yield from _find_marked(one, json_path([name], path))
+
+
+_MARK = "\ufdd0\ufdd1"
+"""Characters that Unicode keeps for a program's own use, in an order that no text has."""
 
 
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"

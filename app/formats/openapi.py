@@ -104,6 +104,15 @@ class ServerToolNumbers(Described):
     """The bound at which the reply ended."""
 
 
+class DescribedMediumFacts(Described):
+    """A medium of the request that the model got in the words of another one."""
+
+    model: str
+    """The other model."""
+    cached: bool
+    """Its words were known."""
+
+
 class TokenNumbers(Described):
     """What the reply used. It may have more of the server's own fields."""
 

@@ -52,6 +52,10 @@ class RequestGuard:
         self.placeholders = Placeholders(chosen.masking.key, facts.scope)
         self._questions = Questions(guards, chosen, facts)
         self._requests = RequestJudge(self._questions)
+        self._asked = 0
+        """The messages of the caller's own request; those behind are of turns of the reply."""
+        self._earlier = ""
+        """The end of the text of these turns."""
         self._replies = ReplyJudge(self._questions, self.placeholders, lambda: self._make_masker({}))
         self._words_of_files: dict[str, Mapping[tuple[str, str], str]] = {}
         """The words of the values in the texts of files, by the URLs of these."""
@@ -107,7 +111,15 @@ class RequestGuard:
         if self.chosen.finding or self.chosen.analyzing:
             messages = await self._mask_new(request, messages)
         messages = await self._requests.judge(request, messages, sees_original=False)
+        self._asked = self._asked or len(messages)
+        self._earlier = self._read_earlier(messages[self._asked :])
         return self._finish(request, tuple(messages))
+
+    def _read_earlier(self, turns: Sequence[Message]) -> str:
+        """Return the end of what the client has got of the turns of a reply."""
+        texts = [part.text for turn in turns if turn.role == "assistant" for part in turn.parts if type(part) is Text]
+        overlap = max([rule.overlap_characters for rule in self.chosen.replying], default=0) if texts else 0
+        return "".join(texts)[-overlap:] if overlap else ""
 
     async def _mask_new(self, request: ChatRequest, messages: Sequence[Message]) -> Sequence[Message]:
         """Mask the values in messages, of which only new ones are searched. Raises PolicyRefused, GuardUnavailable."""
@@ -358,6 +370,7 @@ class RequestGuard:
             chosen.watching,
             self._replies.remember,
             self.clean_fault,
+            self._earlier,
         )
 
 

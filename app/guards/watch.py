@@ -182,8 +182,11 @@ class WatchedReply:
         watching: Sequence[GuardRule],
         remember: Callable[[Sequence[TextPart]], None],
         clean_fault: Callable[[Fault], Fault],
+        earlier: str = "",
     ) -> None:
+        """`earlier` is the end of the text of the reply's turns before this one: some formats join them."""
         self._reply = reply
+        self._earlier = earlier
         self._judge = judge
         self._observe = observe
         self._run_aside = run_aside
@@ -289,7 +292,7 @@ class WatchedReply:
     async def _release(self, segment: Segment) -> None:
         """Pass a segment on as its guards let it pass."""
         events, self._held = [*self._held, *segment.events], []
-        parts = list_reply_parts(events)
+        parts = self._begin_with_text(list_reply_parts(events))
         overlap = self._find_overlap(parts)
         if overlap:
             parts[0] = replace(parts[0], text=overlap + parts[0].text)
@@ -318,7 +321,15 @@ class WatchedReply:
             self._start_observer(seen)
         self._push_end([*out, self._make_end(segment.end)])
 
+    def _begin_with_text(self, parts: list[TextPart]) -> list[TextPart]:
+        """Return the parts with the text first that goes on after an earlier turn, if it is among them."""
+        text = next((part for part in parts if part.kind == "text"), None) if self._earlier else None
+        return parts if text is None else [text, *[part for part in parts if part is not text]]
+
     def _find_overlap(self, parts: Sequence[TextPart]) -> str:
+        if self._earlier and parts and parts[0].kind == "text":
+            earlier, self._earlier = self._earlier, ""
+            return earlier
         kind, text = self._released
         if not self._rules.overlap or not parts or not text:
             return ""

@@ -145,13 +145,6 @@ class RequestRecord(Struct, eq=False):
             return None
         return self.sent_at - self.received_at + (self.send_seconds or 0.0)
 
-    def record_body(self) -> None:
-        """Record that the whole body of the request has arrived now."""
-        self.received_at = time.perf_counter()
-
-    def record_settings(self, stream: bool, metadata: Mapping[str, str] | None) -> None:
-        self.stream, self.metadata = stream, metadata
-
     def record_user(self, user: str) -> None:
         self.user = user
 
@@ -162,10 +155,6 @@ class RequestRecord(Struct, eq=False):
 
     def record_tags(self, tags: tuple[str, ...]) -> None:
         self.tags = tags
-
-    def record_model(self, requested: str, model: str = "") -> None:
-        """Record the model as the caller named it, and its configured name once that is known."""
-        self.requested_model, self.model = requested, model
 
     def record_route(self, label: str) -> None:
         self.route = label

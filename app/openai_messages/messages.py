@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from app.chat.accumulator import is_json
 from app.chat.message_fields import split_fields
 from app.chat.messages import (
+    BRIDGE,
     NO_CALLS,
     CallState,
     ChatRequest,
@@ -121,6 +122,8 @@ def _results(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[st
             message["name"] = result.name
         message["content"] = _write_lines(lines, profile)
         messages.append(message)
+    if labelled and profile.assistant_after_tool:
+        messages.append({"role": "assistant", "content": BRIDGE})
     if labelled:
         messages.append({"role": "user", "content": _content([tuple(labelled)], profile, joiner)})
     return messages

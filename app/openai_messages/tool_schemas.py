@@ -1,6 +1,8 @@
 """Completes the functions of a request to what servers with `tools` accept.
 
-DeepSeek, Moonshot and OpenAI refuse a function whose parameters are not an object with properties. Qwen-Agent's older
+DeepSeek, Moonshot and OpenAI refuse a function whose parameters are not an object with properties ("schema must be a
+JSON Schema of 'type: \"object\"'", google-gemini/gemini-cli issue 23382): one whose parameters are of another type is
+offered without any. Qwen-Agent's older
 tools describe their parameters as a list, which no server reads: its entries become properties.
 """
 
@@ -62,17 +64,22 @@ def _drop_nulls(schema: Any, depth: int) -> Any:
 def _is_complete(parameters: Any) -> bool:
     if not isinstance(parameters, dict):
         return False
+    return parameters.get("type") == "object" and isinstance(parameters.get("properties"), dict)
+
+
+def describes_no_object(parameters: Any) -> bool:
+    """Whether a schema of parameters is that of a text, a list or another value, which arguments never are."""
+    if not isinstance(parameters, dict):
+        return False
     kind = parameters.get("type")
-    if kind == "object":
-        return isinstance(parameters.get("properties"), dict)
-    # Another type is a mistake that only its author can correct.
-    return isinstance(kind, str)
+    kinds = kind if isinstance(kind, list) else [kind]
+    return isinstance(kind, str | list) and "object" not in kinds and "properties" not in parameters
 
 
 def _complete_parameters(parameters: Any) -> dict[str, Any]:
     if isinstance(parameters, list):
         return _convert_list(parameters)
-    given = parameters if isinstance(parameters, dict) else {}
+    given = parameters if isinstance(parameters, dict) and not describes_no_object(parameters) else {}
     properties = given.get("properties")
     return {**given, "type": "object", "properties": properties if isinstance(properties, dict) else {}}
 

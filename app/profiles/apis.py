@@ -28,6 +28,7 @@ _RESPONSES: dict[str, Fact] = {
     "cache_control": Fact(False, "items have no cache marks", _INPUT_ITEMS),
     "replay_extra_content": Fact(False, "only the fields of this API return, which are always sent", _INPUT_ITEMS),
     "missing_signature": Fact("none", "calls have no signature", _INPUT_ITEMS),
+    "web_search_options": Fact(False, "the web is searched by a tool", _RESPONSES_API),
     "max_call_id": Fact(
         64,
         "\"Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64\"",
@@ -101,6 +102,7 @@ _MESSAGES: dict[str, Fact] = {
     ),
     "replay_details": Fact(True, "signed thinking comes back unchanged", _SIGNED_THINKING),
     "replay_extra_content": Fact(True, "calls of server tools have a `caller`", _MESSAGES_API),
+    "web_search_options": Fact(False, "the web is searched by a tool", _MESSAGES_API),
     "missing_signature": Fact("none", "calls have no signature", _MESSAGES_API),
     "thinking_switch": Fact("budget", "the older form, which most servers know", _SIGNED_THINKING),
     "thinking_budget": Fact("thinking_budget", "the budget is a field of `thinking`", _MESSAGES_API),
@@ -284,13 +286,14 @@ WITHOUT_EFFECT: dict[str, frozenset[str]] = {
     | {"tool_media", "takes", "passed_bodies", "tool_schema"},
     "responses": _OF_CHAT_COMPLETIONS
     | _OF_MESSAGES
-    | {"cache_control", "thinking_switch", "replay_details", "tool_schema"},
+    | {"cache_control", "thinking_switch", "replay_details", "tool_schema", "web_search_options"},
     "messages": (_OF_CHAT_COMPLETIONS | _OF_RESPONSES | {"valid_arguments", "thinking_budget", "replay_reasoning"})
-    | {"effort_excludes", "forced_choice_while_thinking", "caller_fields", "tool_schema"},
+    | {"effort_excludes", "forced_choice_while_thinking", "caller_fields", "tool_schema"}
+    | {"audio", "web_search_options"},
     "gemini": (_OF_CHAT_COMPLETIONS | _OF_RESPONSES | _OF_MESSAGES | {"valid_arguments", "thinking_budget"})
     - {"missing_signature", "call_ids"}
     | {"replay_reasoning", "replay_details", "effort_excludes", "forced_choice_while_thinking", "caller_fields"}
-    | {"cache_control", "parallel_tool_calls", "web_search_options"},
+    | {"cache_control", "parallel_tool_calls", "web_search_options", "audio"},
 }
 """The fields of a profile that change nothing, by the API of a server: that API has no place for what they say, or one
 form of it."""

@@ -538,7 +538,11 @@ FACTS: dict[str, dict[str, Fact]] = {
         ),
         media=Fact(("image",), "images by URL or data URI; audio is a part of its own", "vercel/ai, packages/mistral"),
         renamed=Fact({"seed": "random_seed"}, "the name of the field", _MISTRAL_API),
-        lacks=Fact(("min_p",), "the request has no such field, and unknown ones are refused", _MISTRAL_API),
+        lacks=Fact(
+            ("min_p", "logit_bias", "logprobs", "top_logprobs"),
+            "the request has no such fields, and unknown ones are refused",
+            _MISTRAL_API,
+        ),
         tool_choice_required=Fact("any", "the word of all versions; the newest also take `required`", _MISTRAL_API),
         max_function_name=Fact(
             64,

@@ -208,7 +208,8 @@ class Profile(BaseModel):
     before all other messages, `then_user` only before all others, so that later ones become text of the user at their
     place (API `messages`), `none` no system messages, so that the first user message starts with their text."""
     needs_user: bool = False
-    """The server refuses a conversation of system messages alone: the last one is sent as one of the user."""
+    """The server refuses a conversation without a message of the user: of system messages alone the last one is sent as
+    one of the user, and another conversation begins with a short one."""
     alternate: bool = False
     """User and assistant messages must alternate: neighbours of one role are merged, empty assistant ones dropped."""
     assistant_after_tool: bool = False
@@ -221,7 +222,8 @@ class Profile(BaseModel):
     with an error."""
     assistant_last: bool = True
     """A conversation may end with an assistant message that the model does not continue. If false, its text is appended
-    to the user's message in every format, with a warning."""
+    to the user's message in every format, with a warning. A client of the server's own API has its conversation sent
+    as it ends."""
 
     max_input_tokens: int | None = Field(default=None, ge=1)
     """Longer conversations are truncated before they are sent; the caller's `max_input_tokens` takes precedence."""
@@ -255,7 +257,7 @@ class Profile(BaseModel):
     """Larger images are encoded smaller; larger audio, video and files are refused if the gateway reads their bytes."""
     tool_media: bool = False
     """Over the APIs `responses`, `messages` and `gemini` the result of a tool may hold images and files. If false, they
-    follow it in a message of the user."""
+    follow it in a message of the user; those of a client of Gemini's own API stay where they are."""
     file_text: bool = True
     """The text of a file that the model does not accept is inserted; if false, only the file's name is given."""
     name_media: NamedMedia | None = None
@@ -289,8 +291,8 @@ class Profile(BaseModel):
     web_search_options: bool = False
     """The server searches the web as these options of a request say. If false, they are not sent, with a warning."""
     extra_fields: tuple[str, ...] | None = None
-    """The fields unknown to the gateway that this server accepts; any other unknown field is refused. None sends all
-    unknown fields to the server."""
+    """The fields unknown to the gateway that this server accepts; any other one is refused, also from a client
+    of the server's own API. None sends all unknown fields to the server."""
     allowed_fields: tuple[str, ...] = ()
     """Fields that callers with a key may send although they are refused otherwise: those that name something in the
     account at the server (`conversation`, `vector_store_ids`, `file_id`), which all callers share; and, for callers who

@@ -63,7 +63,7 @@ _CLOCK_TICK_SECONDS = 0.001
 _DEADLINE_TEXT = "the model server sent no token before the deadline of the model (deadline_seconds)"
 
 _RepairKey = tuple[str, str, str, str]
-"""The caller, the upstream's name, its address, and the path, which has the model."""
+"""The caller, the upstream's name, its address, and the path if it has the model."""
 Explain = Callable[[UpstreamFailed, Deployment], Awaitable[UpstreamFailed]]
 """Adds advice for the operator to a fault."""
 PrepareFallback = Callable[[str], Awaitable[PreparedRequest]]
@@ -350,20 +350,25 @@ class UpstreamCaller:
         Raises UpstreamFailed.
         """
         deployment = prepared.route.deployments[index]
-        passed = prepared.is_passed(index) or prepared.passing is not None
-        streams = prepared.request.stream if passed else should_stream(prepared.request, deployment.profile)
-        configured = deployment.target if streams else deployment.target.for_whole_reply()
-        target = configured.with_timeout(prepared.wait_seconds)
+        passed = prepared.is_passed(index)
+        takes_any = passed or prepared.passing is not None
+        streams = prepared.request.stream if takes_any else should_stream(prepared.request, deployment.profile)
+        target = configured = deployment.target if streams else deployment.target.for_whole_reply()
+        if prepared.wait_seconds is not None:
+            target = configured.with_timeout(prepared.wait_seconds)
         if options.attempts.sent_at is None:
             options.attempts.sent_at = time.perf_counter()
         exchange = Exchange(self._states.get(target), configured, options, asyncio.get_running_loop().time)
         timer = None if deadline is None else asyncio.timeout_at(deadline)
         try:
+            starting = self._start(
+                exchange, prepared, index, target, reply_id, passed=passed, streams=streams, wait=wait
+            )
             if timer is None:
-                await self._start(exchange, prepared, index, target, reply_id, wait)
+                await starting
             else:
                 async with timer:
-                    await self._start(exchange, prepared, index, target, reply_id, wait)
+                    await starting
         except EmptyReply as empty:
             exchange.log_failure(empty.fault)
             raise
@@ -386,8 +391,19 @@ class UpstreamCaller:
         return exchange
 
     async def _start(
-        self, exchange: Exchange, prepared: PreparedRequest, index: int, target: Target, reply_id: str, wait: bool
+        self,
+        exchange: Exchange,
+        prepared: PreparedRequest,
+        index: int,
+        target: Target,
+        reply_id: str,
+        *,
+        passed: bool,
+        streams: bool,
+        wait: bool,
     ) -> None:
+        """Send the request, and attach its reply. `passed`: the client gets the server's own events. `streams`: the
+        server is asked for a stream. Raises UpstreamFailed."""
         trace = exchange.attempts.trace
         headers = [] if trace is None else [*trace.begin_attempt(target.name)]
         if prepared.passing is not None:
@@ -398,7 +414,6 @@ class UpstreamCaller:
         profile = prepared.route.deployments[index].profile
         if profile.session_header is not None and prepared.request.session:
             headers.append((profile.session_header.encode(), prepared.request.session.hex().encode()))
-        passed = prepared.is_passed(index)
         if passed:
             stages = pipeline.passed_reply_stages(prepared.request, profile, reply_id)
         else:
@@ -415,11 +430,13 @@ class UpstreamCaller:
             stages.append(FallbackStage(prepared.warnings))
         make_reader = (api.make_passing_reader if passed else None) or api.make_reader
         scored = api.make_scored_passing_reader if passed else api.make_scored_reader
-        if scored is not None and pipeline.carries_logprobs(prepared.request, profile):
+        asks_logprobs = prepared.request.params.get("logprobs")
+        if asks_logprobs and scored is not None and pipeline.carries_logprobs(prepared.request, profile):
             record = TokenRecord()
             stages, make_reader = [LogprobsStage(record, stages)], partial(scored, record)
-        streams = prepared.request.stream if passed else should_stream(prepared.request, profile)
-        path = api.find_path(prepared.route.deployments[index].model, streams=streams)
+        path = None  # that of the API
+        if api.make_path is not None:
+            path = api.make_path(prepared.route.deployments[index].model, streams)
         body, changes = await self._open_body(target, api, path, prepared.bodies[index], headers, exchange.attempts)
         stages += map(WarningStage, changes)
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
@@ -474,14 +491,14 @@ class UpstreamCaller:
         self,
         target: Target,
         api: Api,
-        path: str,
+        path: str | None,
         data: bytes,
         headers: Sequence[tuple[bytes, bytes]],
         attempts: AttemptLog,
     ) -> tuple[ResponseBody, list[str]]:
         """Send a body, and once more without what the server has refused of it, if that can be left out. Returns the
         response's body, and what was changed in the one that it answers. Raises UpstreamFailed."""
-        key = (attempts.caller, target.name, target.base_url, path)
+        key = (attempts.caller, target.name, target.base_url, path or "")
         known, warnings, made = self._repairs.get(key, ()), list[str](), list[str]()
         if known:
             data, warnings = apply_repairs(api, data, known)
@@ -493,7 +510,8 @@ class UpstreamCaller:
                 if repaired is None:
                     raise
             else:
-                self._remember_repairs(key, made)
+                if made:
+                    self._remember_repairs(key, made)
                 return opened, warnings
             data, warnings = repaired.data, [*warnings, repaired.warning]
             made.append(repaired.name)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from app.cache.key import KeyPart, cache_key
 from app.chat.admitted import Admitted
@@ -18,6 +18,7 @@ from app.profiles import Profile
 from app.routing.rules import RouteRules
 from app.routing.strategies import Strategy
 from app.steps import pipeline
+from app.steps.dropped_reasoning import NOTHING_WANTED, Wanted
 from app.upstream.api import find_api
 from app.upstream.causes import LASTING_WORDS
 from app.upstream.http.client import Target
@@ -88,10 +89,15 @@ class ModelRoute(Struct, frozen=True):
     """The model that describes media which this one does not take."""
     described: tuple[MediaKind, ...] = ()
     """These media."""
+    wanted: Wanted = NOTHING_WANTED
+    """What its servers want back of the reasoning that clients drop."""
 
-    @property
-    def has_fallbacks(self) -> bool:
-        return bool(self.fallbacks or self.fallbacks_on_context_length or self.fallbacks_on_content_filter)
+    has_fallbacks: bool = False
+    """It has fallbacks of any kind: always set from them."""
+
+    def __post_init__(self) -> None:
+        has_any = self.fallbacks or self.fallbacks_on_context_length or self.fallbacks_on_content_filter
+        force_setattr(self, "has_fallbacks", bool(has_any))
 
     def list_fallbacks(self) -> list[str]:
         """Return the models that may answer in place of this one."""
@@ -216,11 +222,12 @@ class PreparedRequest(Struct, frozen=True):
         traits = pipeline.reply_traits(self.request, deployment.profile)
         if self.request.guard is not None:
             traits |= self.request.guard.traits
-        headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.headers]
-        if self.is_passed(index):
-            traits |= {"passed": headers}
-        elif self.is_own(index) and headers:
-            traits |= {"headers": headers}
+        if self.own and self.own[index]:
+            headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.headers]
+            if self.is_passed(index):
+                traits |= {"passed": headers}
+            elif headers:
+                traits |= {"headers": headers}
         return KeyPart(
             f"{target.base_url}?{target.query}" if target.query else target.base_url,
             deployment.model,

@@ -7,22 +7,11 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from app.chat.messages import ChatRequest, Media, MediaKind, ToolResult
+from app.chat.messages import ChatRequest, FormatName, Media, MediaKind, ToolResult
 from app.validation.wildcards import match_any_wildcard
 
 Patterns: TypeAlias = tuple[str, ...]
-FormatWord: TypeAlias = Literal[
-    "messages",
-    "responses",
-    "chat_completions",
-    "qwen",
-    "openai",
-    "autogen",
-    "agentscope",
-    "agentscope2",
-    "anthropic",
-    "gemini",
-]
+FormatWord: TypeAlias = Literal["messages", "chat_completions", FormatName]
 """The endpoint of a request, or for `/v1/chat` the format of its messages."""
 
 

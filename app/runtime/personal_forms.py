@@ -38,11 +38,13 @@ _IBAN_COUNTRIES = (
 _IBAN_LENGTHS = {word[:2]: int(word[2:]) for word in _IBAN_COUNTRIES.split()}
 """The lengths by country, of the IBAN registry of SWIFT."""
 
-_may_have_card = make_text_test(r"[2-6][0-9]{3}(?:[ -]?[0-9]){9}")
+MAY_BE_CARD = r"[2-6][0-9]{3}(?:[ -]?[0-9]){9}"
+"""Occurs in each text with a card, for `make_text_test`."""
 # Two letters of any kind are met often; the engine looks for a number of pairs with vector instructions.
-_may_have_ibans = tuple(
-    make_text_test(f"(?:{'|'.join(sorted(_IBAN_LENGTHS)[half::2])})[0-9]{{2}}(?: ?[A-Z0-9]){{11}}") for half in (0, 1)
-)
+IBAN_TESTS = tuple(f"(?:{'|'.join(sorted(_IBAN_LENGTHS)[half::2])})[0-9]{{2}}(?: ?[A-Z0-9]){{11}}" for half in (0, 1))
+"""One of these occurs in each text with an IBAN."""
+_may_have_card = make_text_test(MAY_BE_CARD)
+_may_have_ibans = tuple(map(make_text_test, IBAN_TESTS))
 
 
 def find_cards(text: str) -> Iterator[Place]:

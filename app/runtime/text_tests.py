@@ -26,6 +26,11 @@ def make_text_test(expression: str) -> TextTest:
     return test
 
 
+def make_bytes_test(expression: str) -> Callable[[bytes], bool]:
+    """Return whether an expression occurs in a text that is given in UTF-8. For other bytes, the answer is False."""
+    return SchemaValidator(core_schema.str_schema(pattern=expression, regex_engine="rust-regex")).isinstance_python
+
+
 MAX_WORDS = 60
 """The engine looks for at most 64 words with vector instructions, and takes five times as long for more."""
 _SHORT = 3
@@ -34,12 +39,17 @@ _SHORT = 3
 def make_words_test(words: Iterable[str]) -> TextTest:
     """Return whether a text has one of many words. Short ones are looked for by themselves: the engine compares as many
     letters at once as the shortest word of a search has."""
-    some = sorted(set(words))
-    groups = [[word for word in some if len(word) <= _SHORT], [word for word in some if len(word) > _SHORT]]
-    parts = [group[at : at + MAX_WORDS] for group in groups for at in range(0, len(group), MAX_WORDS)]
-    tests = [make_text_test("|".join(map(re.escape, part))) for part in parts]
+    tests = list(map(make_text_test, join_words(words)))
 
     def test(text: str) -> bool:
         return any(matches(text) for matches in tests)
 
     return test
+
+
+def join_words(words: Iterable[str]) -> list[str]:
+    """Return the expressions that together find any of the words."""
+    some = sorted(set(words))
+    groups = [[word for word in some if len(word) <= _SHORT], [word for word in some if len(word) > _SHORT]]
+    parts = [group[at : at + MAX_WORDS] for group in groups for at in range(0, len(group), MAX_WORDS)]
+    return ["|".join(map(re.escape, part)) for part in parts]

@@ -20,7 +20,7 @@ import logging
 import socket
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -48,7 +48,7 @@ from app.server.cycle import STATUS_LINES, ClientCycle, FlowControl
 
 log = logging.getLogger("parley.connection")
 
-Application: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+Application: TypeAlias = Callable[[Any, Any, Any], Coroutine[Any, Any, None]]
 
 MAX_HEADERS = 256
 MAX_TARGET_BYTES = 16 * 1024
@@ -394,7 +394,7 @@ class ClientConnection(asyncio.Protocol):
         return cycle
 
     def _start(self, cycle: ClientCycle, app: Application) -> None:
-        task = self.loop.create_task(_run_app(app, cycle))
+        task = self.loop.create_task(app(cycle.scope, cycle.receive, cycle.send))
         self.server_state.tasks.add(task)
         task.add_done_callback(cycle.on_served)
 
@@ -406,13 +406,15 @@ class ClientConnection(asyncio.Protocol):
         cycle.body.add(body)
         if cycle.body.size > MAX_UNREAD_BYTES:
             self.flow.pause_reading()
-        cycle.message_event.set()
+        if cycle.message_event is not None:
+            cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         cycle = self.cycle
         if cycle is not None and not self._in_head:  # else the head is parsed again, without its upgrade
             cycle.more_body = False
-            cycle.message_event.set()
+            if cycle.message_event is not None:
+                cycle.message_event.set()
             if self._closes_after_body:
                 self.transport.close()
 
@@ -494,7 +496,8 @@ class ClientConnection(asyncio.Protocol):
             broken.keep_alive = False
         else:
             broken.disconnected = True
-            broken.message_event.set()
+            if broken.message_event is not None:
+                broken.message_event.set()
             self._write_refusal(error)
 
     def _write_refusal(self, error: ParleyError) -> None:
@@ -693,10 +696,6 @@ def _find_address(transport: asyncio.Transport, name: str) -> tuple[str, int] | 
     """Return the host and the port of an end of the connection; None for a socket that has none."""
     address = transport.get_extra_info(name)
     return (str(address[0]), int(address[1])) if isinstance(address, (tuple, list)) and len(address) >= 2 else None
-
-
-async def _run_app(app: Application, cycle: ClientCycle) -> None:
-    await app(cycle.scope, cycle.receive, cycle.send)
 
 
 def _error_app(error: ParleyError) -> Application:

@@ -52,15 +52,6 @@ class _DefaultLines:
 _default_lines = _DefaultLines()
 
 
-class _UnusedEvent:
-    """Replaces the event that wakes a request which waits for its body, where none waits."""
-
-    def set(self) -> None: ...
-
-
-_UNUSED_EVENT = _UnusedEvent()
-
-
 class FlowControl:
     """Pauses reading from a connection, and knows whether its transport wants to write more."""
 
@@ -120,8 +111,8 @@ class ClientCycle:
         self.body = Pieces()
         """What has been received of the request's body, and not been taken."""
         self.more_body = True
-        self.message_event: Any = _UNUSED_EVENT
-        """Set when more of the body has come, or the client has disconnected."""
+        self.message_event: asyncio.Event | None = None
+        """Set when more of the body has come, or the client has disconnected. None: nothing has waited for that."""
         self.disconnected = False
         self.response_started = False
         self.response_complete = False
@@ -210,7 +201,8 @@ class ClientCycle:
 
     def _complete(self) -> None:
         self.response_complete = True
-        self.message_event.set()
+        if self.message_event is not None:
+            self.message_event.set()
         if self.more_body and not self.keep_alive:
             self._connection.close_after_body()
         elif not self.keep_alive:
@@ -221,17 +213,18 @@ class ClientCycle:
 
     async def receive(self) -> dict[str, Any]:
         """Return the next part of the body, or `http.disconnect` once the response is complete or the client left."""
-        if self.message_event is _UNUSED_EVENT:
-            self.message_event = asyncio.Event()
+        event = self.message_event
+        if event is None:
+            event = self.message_event = asyncio.Event()
             if self.body.size or not self.more_body:
-                self.message_event.set()
+                event.set()
         if self._expects_100_continue and not self._transport.is_closing():
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._expects_100_continue = False
         if not self.disconnected and not self.response_complete:
             self._flow.resume_reading()
-            await self.message_event.wait()
-            self.message_event.clear()
+            await event.wait()
+            event.clear()
         if self.disconnected or self.response_complete:
             return {"type": "http.disconnect"}
         return {"type": "http.request", "body": self.body.take(), "more_body": self.more_body}
@@ -325,7 +318,8 @@ class ClientCycle:
     def on_disconnect(self) -> None:
         """Called when the client has disconnected, or when the gateway closes the connection."""
         self.disconnected = self.disconnected or not self.response_complete
-        self.message_event.set()
+        if self.message_event is not None:
+            self.message_event.set()
         if self._sender is not None:
             self._sender.disconnect()
 

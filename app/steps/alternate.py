@@ -6,12 +6,9 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from app.chat.messages import ChatRequest, Message, Text, ToolCall, ToolResult
+from app.chat.messages import BRIDGE, ChatRequest, Message, Text, ToolCall, ToolResult
 from app.profiles import Profile
 from app.steps.merge_messages import is_empty_turn, merge_messages
-
-BRIDGE = "..."
-"""The text of an assistant message that is inserted only for the order of roles."""
 
 
 def alternate_roles(request: ChatRequest, profile: Profile) -> ChatRequest:
@@ -28,13 +25,13 @@ def alternate_roles(request: ChatRequest, profile: Profile) -> ChatRequest:
 
 
 def _move_after_results(messages: Iterable[Message]) -> Iterator[Message]:
-    """Move user messages between a call and its results behind the results, where they will be sent."""
+    """Move messages between a call and its results behind the results, where they will be sent."""
     held: list[Message] = []
     waiting = 0
     for message in messages:
         waiting += sum(isinstance(part, ToolCall) for part in message.parts)
         waiting -= sum(isinstance(part, ToolResult) for part in message.parts)
-        if waiting > 0 and message.role == "user":
+        if waiting > 0 and not any(isinstance(part, ToolCall | ToolResult) for part in message.parts):
             held.append(message)
             continue
         yield message

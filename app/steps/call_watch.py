@@ -51,7 +51,7 @@ class CallWatch:
                     if len(self._texts) < _MOST:
                         continue
             elif type(event) is ReasoningDelta:
-                if self._passes_reasoning and "<" not in event.text:
+                if self._passes_reasoning and "<" not in event.text and event.text[-1:] != "]":
                     continue
             elif type(event) is ToolCallDelta and self._passes_call(event):
                 self._arguments.append(event.arguments)

@@ -73,8 +73,10 @@ class FunctionNameStage:
 
 def _find_rule(profile: Profile) -> _Rule | None:
     """Return the rule of names that are sent in fields of their own; None if the prompt or a parser has them."""
-    most = profile.max_function_name if profile.native_tools and profile.text_family is None else None
-    return None if most is None else _Rule(most, profile.function_names == "dotted")
+    most = profile.max_function_name
+    if most is None or not profile.native_tools or profile.text_family is not None:
+        return None
+    return _Rule(most, profile.function_names == "dotted")
 
 
 def _are_taken(tools: Sequence[Tool], rule: _Rule) -> bool:

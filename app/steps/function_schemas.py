@@ -2,12 +2,26 @@
 schema without a type."""
 
 import operator
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Tool
-from app.openai_messages.tool_schemas import add_types, complete_function, has_alternatives, merge_alternatives
+from app.openai_messages.tool_schemas import (
+    add_types,
+    complete_function,
+    describes_no_object,
+    has_alternatives,
+    merge_alternatives,
+)
 from app.profiles import Profile
+
+
+def warn_of_other_parameters(tools: Sequence[Tool]) -> list[str]:
+    """Return a warning if the parameters of functions are no objects, which `complete_function` leaves out."""
+    names = [tool.name for tool in tools if describes_no_object(tool.schema.get("parameters"))]
+    text = "parameters that are no object were not sent, because arguments always are one"
+    return [f"{text}: {', '.join(names)}"] if names else []
 
 
 def merge_function_alternatives(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:

@@ -12,7 +12,7 @@ from app.chat.attachments import Attachment
 from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolCall, ToolResult
 from app.chat.stage import Stage
-from app.chat.template_tokens import THINK_TAGS
+from app.chat.template_tokens import THINK_TAGS, WITH_HARMONY
 from app.errors import InvalidInput
 from app.openai_messages.grouping import find_unmatched_calls
 from app.profiles import Profile
@@ -22,7 +22,11 @@ from app.steps.call_watch import CallWatch
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
 from app.steps.function_names import FunctionNameStage, find_renamed, rename_functions
-from app.steps.function_schemas import merge_function_alternatives, type_function_parameters
+from app.steps.function_schemas import (
+    merge_function_alternatives,
+    type_function_parameters,
+    warn_of_other_parameters,
+)
 from app.steps.json_format import adapt_response_format
 from app.steps.media import MediaRequest, accepts_uploads, is_web_url, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
@@ -73,24 +77,25 @@ def repair_request(request: ChatRequest, profile: Profile) -> tuple[ChatRequest,
     everything says itself what is wrong.
 
     Raises:
-        InvalidInput: there are too many or too long stop words.
+        InvalidInput: there are too many or too long stop words; with a prompt that explains functions, a choice that
+            names an unknown one.
     """
     if not _STOP.isdisjoint(request.params):
         invalid = stop_violations(request.params, profile, request.paths)
         if invalid:
             raise InvalidInput(invalid)
-    if writes_calls_as_text(request, profile):
+    is_own = request.source is not None and profile.takes == "all"
+    has_calls = is_own or not _CALLS.isdisjoint([type(part) for message in request.messages for part in message.parts])
+    if (has_calls or not _CHOICES.isdisjoint(request.params)) and writes_calls_as_text(request, profile):
         violations = find_unmatched_calls(request.messages, request.calls_before).violations
         return request, [f"{violation.path}: {violation.message}" for violation in violations]
-    if request.source is not None and profile.takes == "all":
-        return request, []
-    if _CALLS.isdisjoint([type(part) for message in request.messages for part in message.parts]):
-        return request, []
-    return repair_calls(request)
+    return repair_calls(request) if has_calls and not is_own else (request, [])
 
 
 _STOP = frozenset(("stop", "extra_body"))
 """The parameters that may have stop words."""
+_CHOICES = frozenset(("function_choice", "tool_choice"))
+"""Those that may name a function which is not offered."""
 _CALLS = frozenset((ToolCall, ToolResult))
 
 
@@ -191,6 +196,7 @@ def prepare_repaired(
         request, prompted = add_tool_prompt(replace(request, params={**request.params, "lang": lang}), profile)
         warnings += prompted
     if request.tools:
+        warnings += warn_of_other_parameters(request.tools) if request.source is None else []
         request, merged = merge_function_alternatives(request, profile)
         warnings += merged
         request = type_function_parameters(request, profile)
@@ -237,7 +243,7 @@ def reply_stages(
     """
     stages: list[Stage | None] = []
     params = request.params
-    if params and (limit := find_unreported_limit(request, profile)) is not None:
+    if not profile.reports_length and (limit := find_unreported_limit(request, profile)) is not None:
         stages.append(ReplyLengthStage(limit))
     if request.tools and (names := find_renamed(request, profile)):
         stages.append(FunctionNameStage(names))
@@ -248,7 +254,7 @@ def reply_stages(
                 profile.think_tags,
                 profile.think_interrupt,
                 profile.answer_tags,
-                THINK_TAGS if profile.think_tags == _DEFAULT_TAGS else (),
+                _list_think_tags(request, profile),
             )
         )
     prompted = uses_prompted_tools(request, profile) is not None
@@ -258,9 +264,9 @@ def reply_stages(
     if prompted:
         stages.append(prompted_tool_stage(request, profile, reply_id))
     else:
-        stages.append(
-            CallWatch(tool_parser_stage(_find_text_tools(request, profile), _offered_tools(request), reply_id, report))
-        )
+        # Qwen-Agent's raw API leaves text as it is.
+        family = profile.text_family if params.get("use_raw_api") is True else profile.text_tools
+        stages.append(CallWatch(tool_parser_stage(family, _offered_tools(request), reply_id, report)))
     if params.get("repair_arguments"):
         stages.append(RepairStage())
     if request.tools and (name := find_demanded_function(request)) is not None:
@@ -268,6 +274,14 @@ def reply_stages(
     if profile.check_output != "off" and params.get("response_format") is not None:
         stages.append(make_output_stage(request, profile))
     return [stage for stage in stages if stage is not None]
+
+
+def _list_think_tags(request: ChatRequest, profile: Profile) -> tuple[tuple[str, ...], ...]:
+    """Return the tags around reasoning that other models have. gpt-oss's channels are among them where no function is
+    offered: elsewhere they are read with the calls."""
+    if profile.think_tags != _DEFAULT_TAGS:
+        return ()
+    return THINK_TAGS if request.tools or profile.text_tools != "auto" else WITH_HARMONY
 
 
 def passed_reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:
@@ -304,7 +318,7 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
         traits["logprobs"] = True
     if params.get("repair_arguments"):
         traits["repair"] = True
-    if params and (limit := find_unreported_limit(request, profile)) is not None:
+    if not profile.reports_length and (limit := find_unreported_limit(request, profile)) is not None:
         traits["limit"] = limit
     if request.tools and (name := find_demanded_function(request)) is not None:
         traits["demanded"] = name
@@ -312,12 +326,6 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     if has_format and (schema := find_output_schema(request)) is not None:
         traits["output"] = schema
     return traits
-
-
-def _find_text_tools(request: ChatRequest, profile: Profile) -> str | None:
-    """Return the family as which calls are read from the text. Qwen-Agent's raw API leaves text as it is."""
-    is_raw = request.params.get("use_raw_api") is True
-    return profile.text_family if is_raw else profile.text_tools
 
 
 def _offered_tools(request: ChatRequest) -> Sequence[Tool]:

@@ -30,6 +30,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from app.chat.events import Event, Extra, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.template_tokens import ANSWER_TAGS, STRAY_CLOSERS
 from app.steps.doubled_text import UnrepeatedText
 from app.steps.later_thoughts import LaterThoughts
 from app.steps.partial_tag import partial_tag_length
@@ -62,7 +63,8 @@ _find_no_break = re.compile(f"[^{_BREAKS}]|\\Z").search
 
 class ReasoningStage:
     """`answer_tags` are those around the answer after reasoning in tags (Granite), None if it has none. `other_tags`
-    are those of other models, which count if the reply begins with one."""
+    are those of other models, which count if the reply begins with one; with them count the tags around other models'
+    answers, too."""
 
     def __init__(
         self,
@@ -75,8 +77,12 @@ class ReasoningStage:
         self._mode = mode
         self._open, self._close = tags
         self._other_tags = other_tags
-        self._answer_tags = answer_tags
-        """None once the answer has begun."""
+        self._stray_tags = (tags[1], *STRAY_CLOSERS) if other_tags else tags[1:]
+        """What ends no answer with which it begins."""
+        self._answer_tags: tuple[tuple[str, str], ...] = () if answer_tags is None else (answer_tags,)
+        """Empty once the answer has begun."""
+        if other_tags and answer_tags is not None:
+            self._answer_tags = (answer_tags, ANSWER_TAGS)
         self._interrupt = interrupt or ""
         self._has_field = False
         """The server has sent reasoning in a field."""
@@ -117,7 +123,7 @@ class ReasoningStage:
         self._passing = mode == "off"
         self._later: LaterThoughts | None = None
         """What takes the events once the answer has begun behind reasoning."""
-        self._find_special = _special_characters(*tags, *(answer_tags or ())).search
+        self._find_special = _special_characters(*tags, *self._list_answer_tags()).search
         self._find_block_end = self._find_thought_end = _block_ends(self._interrupt, self._close).search
 
     def feed(self, events: list[Event]) -> list[Event]:
@@ -259,7 +265,7 @@ class ReasoningStage:
         has_stray = self._has_blank_field or self._mode == "leading"
         if has_stray and self._remove_stray_tag(text):
             return True
-        if self._open.startswith(text) or (has_stray and self._close.startswith(text)):
+        if self._open.startswith(text) or (has_stray and self._may_be_stray(text)):
             return False
         if any(tags[0].startswith(text) for tags in self._other_tags):
             return False
@@ -274,11 +280,14 @@ class ReasoningStage:
             self._state = ReasoningStage._text
         return True
 
+    def _list_answer_tags(self) -> list[str]:
+        return [tag for pair in self._answer_tags for tag in pair]
+
     def _use_tags(self, tags: tuple[str, ...]) -> None:
         self._open, self._close = tags[:2]
         self._other_tags = ()
         self._end_tags = self._thought_ends = tags[1:]
-        self._find_special = _special_characters(*tags, *(self._answer_tags or ())).search
+        self._find_special = _special_characters(*tags, *self._list_answer_tags()).search
         self._find_block_end = self._find_thought_end = _block_ends(self._interrupt, *tags[1:]).search
 
     def _field(self, out: list[Event]) -> bool:
@@ -286,7 +295,7 @@ class ReasoningStage:
         self._keep(len(self._held) - len(text))
         if self._remove_stray_tag(text):
             return True
-        if self._close.startswith(text) or (text != self._open and self._open.startswith(text)):
+        if self._may_be_stray(text) or (text != self._open and self._open.startswith(text)):
             return False
         if text.startswith(self._open):
             self._kept.clear()
@@ -345,10 +354,14 @@ class ReasoningStage:
 
     def _remove_stray_tag(self, text: str) -> bool:
         """Remove a closing tag with which the content begins. `text` is all of `_held`."""
-        if not text.startswith(self._close):
-            return False
-        self._end(len(self._close))
-        return True
+        for tag in self._stray_tags:
+            if text.startswith(tag):
+                self._end(len(tag))
+                return True
+        return False
+
+    def _may_be_stray(self, text: str) -> bool:
+        return any(tag.startswith(text) for tag in self._stray_tags)
 
     def _seek(self, out: list[Event]) -> bool:
         place = self._held.find(self._close)
@@ -384,7 +397,7 @@ class ReasoningStage:
         self._state = ReasoningStage._block
 
     def _begin_answer(self, place: int, end_tag: str) -> None:
-        self._in_answer, self._answer_tags, self._end_tags = True, None, (end_tag,)
+        self._in_answer, self._answer_tags, self._end_tags = True, (), (end_tag,)
         self._find_block_end = _block_ends("", end_tag).search
         self._begin(place)
 
@@ -400,6 +413,8 @@ class ReasoningStage:
     def _block(self, out: list[Event]) -> bool:
         if not self._has_block_text:
             self._skip_breaks()
+            if not self._in_answer and self._skip_second_opening():
+                return False
         place, after = self._block_end()
         if place >= 0:
             self._add_block_text(self._held[self._at : place].rstrip(_BREAKS), out)
@@ -418,6 +433,14 @@ class ReasoningStage:
         found = _find_no_break(self._held, self._at)
         assert found is not None
         self._at = found.start()
+
+    def _skip_second_opening(self) -> bool:
+        """Skip an opening tag directly behind another one. Returns whether the rest may become one."""
+        while self._held.startswith(self._open, self._at):
+            self._at += len(self._open)
+            self._skip_breaks()
+        rest = self._held[self._at : self._at + len(self._open)]
+        return bool(rest) and self._open.startswith(rest)
 
     def _block_end(self) -> tuple[int, int]:
         """Return the end of the block and the start of the text after it, or (-1, -1) if it has not ended."""
@@ -459,14 +482,17 @@ class ReasoningStage:
 
     def _after(self, out: list[Event]) -> bool:
         self._skip_breaks()
-        tags = self._answer_tags
-        if tags is not None:
-            start = self._held[self._at : self._at + len(tags[0])]
-            if start == tags[0]:
-                self._begin_answer(self._at + len(start), tags[1])
+        for opening, closing in self._answer_tags:
+            start = self._held[self._at : self._at + len(opening)]
+            if start == opening:
+                self._begin_answer(self._at + len(start), closing)
                 return True
-            if tags[0].startswith(start):
+            if opening.startswith(start):
                 return False
+        size = self._find_second_closing()
+        if size:
+            self._at += max(size, 0)
+            return size > 0
         if self._is_behind_thought and not self._is_repeating:
             found = _find_no_blank(self._held, self._at)
             assert found is not None
@@ -482,6 +508,18 @@ class ReasoningStage:
             self._block_ahead.clear()
             return True
         return False
+
+    def _find_second_closing(self) -> int:
+        """Return the size of a closing tag directly behind another one; -1 while there may be one."""
+        if not self._is_behind_thought or self._at == len(self._held):
+            return 0
+        for tag in self._thought_ends:
+            start = self._held[self._at : self._at + len(tag)]
+            if start == tag:
+                return len(tag)
+            if tag.startswith(start):
+                return -1
+        return 0
 
     def _again(self, out: list[Event]) -> bool:
         """Hold a block until it is known whether it ends."""

@@ -13,8 +13,8 @@ from app.profiles import Profile
 
 
 def find_unreported_limit(request: ChatRequest, profile: Profile) -> int | None:
-    """Return the limit that is sent with a request; None if there is none, or if the server says what met it."""
-    limit = None if profile.reports_length else find_max_tokens({}, request.params)
+    """Return the limit that is sent with a request to a server that does not say what met it; None if there is none."""
+    limit = find_max_tokens({}, request.params)
     if limit is None:
         return None
     limit = limit if profile.max_output_tokens is None else min(limit, profile.max_output_tokens)

@@ -51,6 +51,8 @@ class Api(Struct, frozen=True):
     streamed; None: it is `path`, and the body says both."""
     list_path: str = "/models"
     """Of the list of the server's models."""
+    read_listed: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """Returns a row of that list with the usual fields; None: it has them."""
     fields: frozenset[str] = frozenset()
     """The fields that a body is known to have, at the makers of the API."""
     own_fields: frozenset[str] = frozenset()
@@ -75,6 +77,8 @@ class Api(Struct, frozen=True):
     make_count: "Callable[[str, Mapping[str, Any]], tuple[str, dict[str, Any]]] | None" = None
     """Makes the path and the body of such a request from the server's own name of the model and the body for a reply,
     instead of the three above."""
+    counted_name: str = "input_tokens"
+    """The field of the answer that has the number."""
     make_embedding: "Callable[[str, str, Mapping[str, Any]], tuple[str, dict[str, Any]]] | None" = None
     """Makes the path and the body of a request for embeddings in this API from the server's own name of the model, and
     the method and the body of a client of the API. None: its servers are asked as all others."""
@@ -112,6 +116,10 @@ class Api(Struct, frozen=True):
     """Servers document the `base_url` without `/v1`, so that it is added."""
     default_path: str = ""
     """The path of a `base_url` that has none."""
+    kind: str = "openai_compatible"
+    """The kind of a server of which only the API is given."""
+    other_ending: tuple[str, ApiName] | None = None
+    """How a `base_url` ends at which the same servers have another API, and that API."""
 
     def complete_base_url(self, base_url: str) -> str:
         """Return the URL to which the paths of the API are appended."""

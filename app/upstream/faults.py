@@ -323,7 +323,16 @@ def describe_skipped(data: bytes) -> str:
 def from_response(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Fault:
     """Parse an HTTP error response. Header names must be in lower case."""
     wait = parse_retry_after(headers, now)
-    return from_body(body, status, parse_limit_reset(headers) if wait is None and status == 429 else wait)
+    if status != 429:
+        return from_body(body, status, wait)
+    fault = from_body(body, status, parse_limit_reset(headers) if wait is None else wait)
+    kept = {name: value for name, value in headers.items() if _CLIENT_LIMIT.fullmatch(name)}
+    return replace(fault, headers=kept) if kept else fault
+
+
+_CLIENT_LIMIT = re.compile(r"anthropic-ratelimit-unified-[a-z0-9-]{1,40}")
+"""The headers by which Claude Code knows that a limit is used up, so that it does not ask again (BerriAI/litellm issue
+37754)."""
 
 
 def from_body(body: bytes, status: int | None, retry_after_seconds: float | None = None) -> Fault:

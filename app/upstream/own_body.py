@@ -6,7 +6,7 @@ came. Where they differ, a step or the profile changed something, and `now` is s
 every client, and what the gateway does not know reaches a server that may know it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from operator import is_
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from app.chat.known_conversation import KnownConversation, make_once
 from app.chat.messages import Media, Message, Part, Source, Tool, ToolResult
+from app.errors import Violation
 from app.openai_messages.groups import MessageGroup
 
 Json: TypeAlias = dict[str, Any]
@@ -232,6 +233,15 @@ def split_violations(now: Sequence[Any], base: Sequence[Any], *, takes_all: bool
     """Return what keeps a request from being sent. Of a client's own body, a server that takes everything says itself
     what is wrong."""
     return [one for one in now if not takes_all or one not in base]
+
+
+def find_other_fields(body: Mapping[str, Any], given: Mapping[str, Any], accepted: Collection[str]) -> list[Violation]:
+    """Return a violation for each field of a client's own body that is sent and that the server does not accept."""
+    return [
+        Violation(name, "is not a field that this model's server accepts")
+        for name in given
+        if name in body and name not in accepted
+    ]
 
 
 def warn_of_unsent(names: Iterable[str]) -> list[str]:

@@ -1,5 +1,5 @@
-"""Change a body that a server has refused because of one field: without a field that says nothing of the reply, or with
-a choice of tools in a form that each server knows.
+"""Change a body that a server has refused because of one field: without the field, with its other name, or with a
+choice of tools in a form that each server knows.
 
 Servers refuse fields that others read, and do not say so in a document. Each change is made after one refusal, and then
 in every body of that caller to that model.
@@ -14,33 +14,76 @@ from app.upstream.api import Repair
 Json = dict[str, Any]
 HINTS = (
     *("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "safety_identifier", "user", "metadata"),
-    "stream_options",
+    *("stream_options", "store", "service_tier", "parallel_tool_calls"),
 )
-"""Fields that say nothing of the reply: they find a cache, name a caller, or ask for the usage."""
+"""Fields that say nothing of the reply's text: they find a cache, name a caller, ask for the usage, keep the reply at
+the server, or say how it comes."""
 _REFUSAL = (
     r"unknown|unsupported|unrecogni[sz]ed|unexpected|not (?:supported|permitted|allowed|recogni[sz]ed)|only allowed|"
     r"extra (?:inputs|fields)|cannot find field|no such (?:field|parameter)"
 )
 """What servers say of a field that they refuse."""
 _REFUSED_CHOICE = re.compile(
-    r"tool_choice\b.*?(?:'object'|string values|valid string|must be a string|expected (?:a )?string)",
+    r"\A(?>.*?tool_choice\b).*?(?:'object'|string values|valid string|must be a string|expected (?:a )?string)",
     re.IGNORECASE | re.DOTALL,
 )
-"""LM Studio, Groq, pydantic: earendil-works/pi issue 4266, plmbr/notebook-intelligence PR 115."""
+"""Its beginning is matched once: otherwise each name in a hostile message would be a new one. The sources are LM
+Studio, Groq and pydantic: earendil-works/pi issue 4266, plmbr/notebook-intelligence PR 115."""
+
+
+SAMPLING = ("temperature", "top_p", "top_k")
+OPTIONS = (
+    *(*SAMPLING, "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "seed"),
+    *("logit_bias", "logprobs", "top_logprobs", "stop", "reasoning_effort", "verbosity"),
+)
+"""Options of the reply that not every model takes (JetBrains/junie issue 39, charmbracelet/crush issue 386)."""
+_RANGE = r"between|range|(?:less|greater) than|at (?:most|least)|max(?:imum)? |min(?:imum)? |\bmust be\b"
+"""What servers say of a value that they would take in another size: that is for the caller to know."""
+_NO_OPTION = rf"{_REFUSAL}|(?:does not|doesn't|cannot) support|deprecated|only the default"
+_REPEATED = ("reasoning_content", "reasoning_details", "thinking_blocks", "extra_content", "cache_control")
+"""Fields of messages, of their parts and of their calls that repeat a reply's reasoning, or mark what is cached."""
+
+
+def make_field_repairs() -> dict[str, Repair]:
+    """Return the repairs of fields that servers of OpenAI's APIs refuse."""
+    return {
+        **make_hint_repairs(),
+        **RENAMED,
+        **make_option_repairs(),
+        **_REPEATED_REPAIRS,
+        **CHOICE_REPAIR,
+        **JSON_REPAIR,
+    }
 
 
 def make_hint_repairs(names: Iterable[str] = HINTS) -> dict[str, Repair]:
     """Return a repair for each of these fields, by its name (lyral-commits in NVIDIA/NemoClaw issue 10549)."""
-    return {name: _make_hint_repair(name) for name in names}
+    return {name: Repair(_compile(name, _REFUSAL), _leave_out(name), _describe(name)) for name in names}
 
 
-def _make_hint_repair(name: str) -> Repair:
+def make_option_repairs(names: Iterable[str] = OPTIONS) -> dict[str, Repair]:
+    """Return a repair for each of these options, by its name."""
+    return {name: Repair(_compile(name, _NO_OPTION, _RANGE), _leave_out(name), _describe(name)) for name in names}
+
+
+def _compile(name: str, refusal: str, otherwise: str = "") -> re.Pattern[str]:
+    """Return the pattern of a message that names a field and refuses it. Each is looked for once, wherever the other
+    one is: a hostile message would have many of both."""
     # A name that is a common word must be quoted, or stand as a path does.
-    word = rf"[`'\"]{name}[`'\"]|(?:^|\bbody\.){name}:" if "_" not in name else rf"(?<!\w){name}(?!\w)"
-    either = rf"(?:{word}).*?(?:{_REFUSAL})|(?:{_REFUSAL}).*?(?:{word})"
+    quoted = rf"[`'\"]{name}(?:\.\w+)?[`'\"]|(?:^|\bbody\.){name}:"
+    word = quoted if "_" not in name else rf"(?<!\w)(?:{_spell(name)})(?!\w)"
+    but = rf"(?!.*?(?:{otherwise}))" if otherwise else ""
+    return re.compile(rf"\A(?=.*?(?:{word}))(?=.*?(?:{refusal})){but}", re.IGNORECASE | re.DOTALL)
+
+
+def _spell(name: str) -> str:
+    """Return a name in both spellings: xAI refuses `reasoningEffort`."""
+    return f"{name}|{name.replace('_', '')}"
+
+
+def _describe(name: str) -> str:
     setting = "Set `stream_usage = false`" if name == "stream_options" else f"Add {name} to `lacks`"
-    warning = f"the model server refused {name}: the request was sent without it. {setting} in the model's profile"
-    return Repair(re.compile(either, re.IGNORECASE | re.DOTALL), _leave_out(name), warning)
+    return f"the model server refused {name}: the request was sent without it. {setting} in the model's profile"
 
 
 def _leave_out(name: str) -> Callable[[Json], Json | None]:
@@ -48,6 +91,123 @@ def _leave_out(name: str) -> Callable[[Json], Json | None]:
         return {field: value for field, value in body.items() if field != name} if name in body else None
 
     return change
+
+
+def _rename(name: str, other: str) -> Callable[[Json], Json | None]:
+    def change(body: Json) -> Json | None:
+        if name not in body:
+            return None
+        rest = {field: value for field, value in body.items() if field != name}
+        return rest if other in body else {**rest, other: body[name]}
+
+    return change
+
+
+RENAMED = {
+    name: Repair(
+        _compile(name, _REFUSAL),
+        _rename(name, other),
+        f"the model server refused {name}: the limit was sent as {other}. Set max_tokens_field in the model's profile",
+    )
+    for name, other in (("max_tokens", "max_completion_tokens"), ("max_completion_tokens", "max_tokens"))
+}
+"""The two names of the limit of tokens, of which many servers know one."""
+
+
+def _leave_out_encrypted(body: Json) -> Json | None:
+    included = body.get("include")
+    if not isinstance(included, list) or _ENCRYPTED not in included:
+        return None
+    left = [one for one in included if one != _ENCRYPTED]
+    rest = {field: value for field, value in body.items() if field != "include"}
+    return {**rest, "include": left} if left else rest
+
+
+_ENCRYPTED = "reasoning.encrypted_content"
+REASONING_REPAIRS = {
+    "encrypted_content": Repair(
+        re.compile(r"encrypted content is not supported", re.IGNORECASE),
+        _leave_out_encrypted,
+        "this model does not encrypt its reasoning: the request was sent without asking for it",
+    ),
+    "reasoning": Repair(
+        _compile("reasoning", _NO_OPTION, _RANGE),
+        _leave_out("reasoning"),
+        "this model takes no options of reasoning: the request was sent without them. Set efforts = [] in its profile",
+    ),
+}
+"""What models of the Responses API without reasoning refuse; Codex asks for both with every request."""
+
+
+def _ask_for_json(body: Json) -> Json | None:
+    """Return the body in which the last message of the user asks for JSON; None if it wants none."""
+    name = "input" if "input" in body else "messages"
+    if not _wants_object(body):
+        return None
+    entries = body[name] if isinstance(body[name], list) else [{"role": "user", "content": body[name]}]
+    users = [place for place, entry in enumerate(entries) if isinstance(entry, dict) and entry.get("role") == "user"]
+    if not users:
+        return None
+    user = entries[users[-1]]
+    content, kind = user.get("content"), "input_text" if name == "input" else "text"
+    if isinstance(content, list):
+        asked: Any = [*content, {"type": kind, "text": _JSON_TEXT}]
+    else:
+        asked = f"{content or ''}\n\n{_JSON_TEXT}".lstrip()
+    return {**body, name: [*entries[: users[-1]], {**user, "content": asked}, *entries[users[-1] + 1 :]]}
+
+
+def _wants_object(body: Json) -> bool:
+    text = body.get("text")
+    formats = (body.get("response_format"), text.get("format") if isinstance(text, dict) else None)
+    return any(isinstance(one, dict) and one.get("type") == "json_object" for one in formats)
+
+
+_JSON_TEXT = "Reply with one JSON object and nothing else."
+JSON_REPAIR = {
+    "json_word": Repair(
+        re.compile(r"must contain the word .?json\b", re.IGNORECASE),
+        _ask_for_json,
+        "the model server takes json_object only if a message has the word JSON: the last one of the user asks for it",
+    )
+}
+"""OpenAI, DeepSeek, DashScope and proxies to them (plastic-labs/honcho issue 663)."""
+
+
+def _leave_out_everywhere(name: str) -> Callable[[Json], Json | None]:
+    def change(body: Json) -> Json | None:
+        stripped = {
+            field: _strip(value, name) if field in ("messages", "input", "system", "tools") else value
+            for field, value in body.items()
+            if field != name
+        }
+        return None if stripped == body else stripped
+
+    return change
+
+
+def _strip(value: Any, name: str) -> Any:
+    """Return the entries of a list without a field, in them and in their parts, calls and results."""
+    if not isinstance(value, list):
+        return value
+    return [
+        {field: _strip(one, name) if field in _HOLDERS else one for field, one in entry.items() if field != name}
+        if isinstance(entry, dict)
+        else entry
+        for entry in value
+    ]
+
+
+_HOLDERS = ("content", "tool_calls")
+_REPEATED_REPAIRS = {
+    name: Repair(
+        _compile(name, rf"{_REFUSAL}|additional (?:properties|property)"),
+        _leave_out_everywhere(name),
+        f"the model server refused {name} of messages: the request was sent without it. Set replay_reasoning, "
+        "replay_details, replay_extra_content or cache_control in the model's profile",
+    )
+    for name in _REPEATED
+}
 
 
 def _offer_chosen_tool(body: Json) -> Json | None:

@@ -10,9 +10,9 @@ from typing import Any
 import jwt
 import pytest
 from app.access import Caller
+from app.access.caller import KeysOutdated
 from app.access.issuer import Issuer, TeamRights
 from app.access.jwk_set import JwkSet, parse_jwk_set
-from app.access.key_ring import KeysOutdated
 from app.access.tokens import MAX_REMEMBERED, MAX_TOKEN_BYTES, TokenVerifier
 from app.errors import Forbidden, InvalidToken, ParleyError, StoreDown
 from app.limits.values import NO_LIMITS, Team

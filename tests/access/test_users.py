@@ -49,7 +49,7 @@ def test_what_names_no_place_is_no_source(text: str) -> None:
         (" ann", " ann"),
         ("安", "安"),
         ("x" * MAX_NAME, "x" * MAX_NAME),
-        ("x" * (MAX_NAME + 1), ""),
+        ("x" * (MAX_NAME + 1), "x" * (MAX_NAME + 1)),
         ("", ""),
         ("  ", ""),
         ("a\nb", ""),
@@ -61,7 +61,7 @@ def test_what_names_no_place_is_no_source(text: str) -> None:
         (["ann"], ""),
     ],
 )
-def test_a_name_has_1_to_128_characters_that_can_be_written_to_a_line(given: Any, name: str) -> None:
+def test_a_name_has_characters_that_can_be_written_to_a_line(given: Any, name: str) -> None:
     assert clean_user(given) == name
 
 
@@ -107,6 +107,14 @@ def test_a_session_of_claude_code_is_no_person(user_id: Any, name: str) -> None:
 )
 def test_a_body_names_its_user_in_one_place(user: Any, metadata: Any, source: UserSource, name: str) -> None:
     assert find_body_user(user, metadata, source) == name
+
+
+def test_long_names_are_known_by_their_beginning_and_have_identities_of_their_own() -> None:
+    long = [APP.with_user("x" * MAX_NAME + end) for end in ("", "y", "z")]
+    assert {caller.user for caller in long} == {"x" * MAX_NAME}
+    assert len({caller.identity for caller in long}) == len({caller.scope for caller in long}) == 3
+    hashed = UserRules(UserSource("header", "x-user"), hash_name=lambda caller, name: f"{len(name):016x}")
+    assert Caller("app", "app", users=hashed).with_user("x" * 200).user == f"{200:016x}"
 
 
 def test_users_of_one_key_have_identities_of_their_own() -> None:

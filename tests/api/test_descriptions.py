@@ -3,9 +3,11 @@
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from app.access import hash_key
 
 from tests.each_case import each_case
@@ -200,3 +202,47 @@ def test_the_list_says_that_images_may_be_sent() -> None:
     with gateway(Models()) as running:
         (model,) = [one for one in running.get("/v1/models").json["data"] if one["id"] == "text"]
     assert model["parley"]["media"] == ["image"]
+
+
+CONVERSATIONS = Path(__file__).parents[1] / "conversations" / "picture_of_a_tool"
+OWN_PATHS = {
+    "anthropic": ("/v1/messages", "messages"),
+    "responses": ("/v1/responses", "input"),
+    "gemini": ("/v1beta/models/text:generateContent", "contents"),
+    "openai": ("/v1/chat/completions", "messages"),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", sorted(one.stem for one in CONVERSATIONS.glob("*.json")))
+def test_a_reply_says_which_model_described_its_media_in_every_format(name: str, stream: bool) -> None:
+    path, field = OWN_PATHS.get(name, ("/v1/chat", "messages"))
+    body = {"model": "text", field: json.loads((CONVERSATIONS / f"{name}.json").read_text()), "stream": stream}
+    body |= {"format": name} if path == "/v1/chat" else {"max_tokens": 9} if name == "anthropic" else {}
+    if name == "gemini":
+        del body["stream"], body["model"]
+        path = path.replace("generate", "streamGenerate") + "?alt=sse" if stream else path
+    with gateway(Models()) as running:
+        texts = [running.post(path, body).body.decode() for _ in range(2)]
+    assert ['"descriptions":[{"model":"vl","cached":false}]' in text for text in texts] == [True, False]
+    assert ['"descriptions":[{"model":"vl","cached":true}]' in text for text in texts] == [False, True]
+
+
+def test_what_was_not_described_is_no_description_and_equal_media_count_each() -> None:
+    def refuse_red(body: Json) -> httpx.Response | None:
+        red = body["model"] == "vl" and PIXELS["red"] in json.dumps(body)
+        return httpx.Response(400, json={"error": {"message": "no eyes"}}) if red else None
+
+    with gateway(Models(refuse_red)) as running:
+        answer = ask(running, show("blue", "red", "blue"))
+        text = ask(running, [{"role": "user", "content": "Hi"}])
+    assert answer.json["descriptions"] == [{"model": "vl", "cached": False}] * 2
+    assert "descriptions" not in text.json
+
+
+def test_a_medium_that_comes_again_is_among_the_newest() -> None:
+    models = Models()
+    with gateway(models, media_descriptions={"max_items": 1}) as running:
+        ask(running, show("blue", "red", "blue"))
+    text = models.sent("text")[0]["messages"][0]["content"]
+    assert text.startswith("<image 1: A blue square.>\n[image 2 could not") and "<image 3: A blue square.>" in text

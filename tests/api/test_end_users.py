@@ -43,8 +43,10 @@ def limited(server: ModelServer) -> Iterator[Running]:
 
 
 def test_each_user_has_limits_and_all_requests_without_one_share_theirs(limited: Running) -> None:
-    statuses = [ask(limited, user).status for user in ("ann", "ann", "bob", None, None, "x" * 129)]
+    statuses = [ask(limited, user).status for user in ("ann", "ann", "bob", None, None, "  ")]
     assert statuses == [200, 429, 200, 200, 429, 429]
+    long = [ask(limited, "x" * 128 + end).status for end in ("", "y")]
+    assert long == [200, 429], "the first 128 characters count"
     error = ask(limited, "ann").json["error"]
     assert (error["code"], error["scope"]) == ("rate_limit", "user")
     assert "1 requests per minute of the user 'ann' of the API key 'app'" in error["message"]

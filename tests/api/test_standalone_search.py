@@ -99,6 +99,18 @@ def test_a_request_that_is_wrong_has_a_status(gateway: Running, body: Json, key:
     assert answer.status == status and answer.json["error"]["message"]
 
 
+def test_a_key_and_a_model_that_are_for_no_conversations_search_nothing(tmp_path: Path) -> None:
+    tree = settings(tmp_path, web_search={**HOSTED["web_search"], "models": ["*"]})
+    tree["keys"]["a"]["endpoints"] = ["embeddings"]
+    tree["models"]["other"]["endpoints"] = ["embeddings"]
+    tree["mcp_servers"]["web"]["keys"] = ["*"]
+    with Running(tree, ModelServer()) as gateway:
+        refused = ask(gateway, "s", commands=search("news"))
+        assert refused.status == 403 and "is for embeddings, not for chat" in refused.json["error"]["message"]
+        other = ask(gateway, "s", "b", model="other", commands=search("news"))
+        assert other.status == 400 and "'other' serves embeddings, not chat" in other.json["error"]["message"]
+
+
 def test_pages_cannot_be_opened_without_a_fetch(tmp_path: Path) -> None:
     with Running(settings(tmp_path, web_fetch=None), ModelServer()) as gateway:
         output = ask(gateway, "s", commands={"open": [{"ref_id": "https://a.example/"}]}).json["output"]

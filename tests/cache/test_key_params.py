@@ -6,7 +6,7 @@ import pytest
 from app.params import GenerateCfg
 from app.profiles import Profile
 
-from tests.cache.cache_keys import FUNCTIONS, HI, Json, asking, key, rich
+from tests.cache.cache_keys import FUNCTIONS, HI, Json, asking, key, prepared, rich
 from tests.each_case import each_case
 
 PLAIN = Profile()
@@ -91,3 +91,9 @@ def test_one_and_one_point_nought_are_one_for_a_known_parameter_and_two_where_th
     assert key(asking(HI, temperature=1)) == key(asking(HI, temperature=1.0))
     assert key(asking(HI, extra_body={"x": 1})) != key(asking(HI, extra_body={"x": 1.0}))
     assert key(asking(HI, extra_body={"x": 1})) != key(asking(HI, extra_body={"x": True}))
+
+
+def test_a_parameter_that_is_null_is_one_that_is_not_given() -> None:
+    asked = {"messages": [{"role": "user", "content": "q"}]}
+    sent = prepared({**asked, "generate_cfg": {"temperature": None}})
+    assert (sent.request.params, sent.key("")) == ({}, prepared(asked).key(""))

@@ -9,7 +9,6 @@ from app.chat.messages import ChatRequest
 APP = Path(__file__).parents[2] / "app"
 ADMITTING = {
     "api/chat.py": 1,  # reasoning of a reply that guards have looked at
-    "api/guarding.py": 1,  # a request without guards
     "guards/admission.py": 3,
 }
 """How often each module calls `mark_admitted`."""

@@ -80,6 +80,12 @@ def test_a_text_that_cannot_be_changed_safely_is_refused(syntax: Syntax, text: s
 )
 def test_the_rest_of_a_toml_text_stays(before: str, after: str) -> None:
     assert change_text(before, "toml", OURS) == after
+    if before:
+        assert change_text(before.replace("\n", "\r\n"), "toml", OURS) == after.replace("\n", "\r\n")
+
+
+def test_a_json_text_keeps_its_ends_of_lines() -> None:
+    assert change_text('{\r\n"a": 1}', "json", {("b",): 2}) == '{\r\n  "a": 1,\r\n  "b": 2\r\n}\r\n'
 
 
 def test_removed_values_leave_the_rest_of_a_toml_text() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from app.access import hash_key
 from app.config.registry import list_served_models
+from app.steps.dropped_reasoning import NOTHING_WANTED, Wanted
 
 from tests.in_process_gateway import ModelServer, Running
 
@@ -139,3 +140,11 @@ def test_a_key_may_use_some_of_the_models_that_a_pattern_stands_for() -> None:
                 "/v1/chat/completions", {**body, "model": model}, {"authorization": f"Bearer {'k' * 20}"}
             )
             assert answer.status == status, model
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("deepseek", Wanted(True, False)), ("vllm", NOTHING_WANTED)])
+def test_a_route_knows_what_its_servers_want_back(kind: str, wanted: Wanted) -> None:
+    tree = {**settings(one=kind), "passthrough": "one"}
+    with Running(tree, ModelServer()) as gateway:
+        routes = [gateway.context.registry.find(model) for model in ("m", "any")]
+    assert [route and route.wanted for route in routes] == [wanted, wanted]

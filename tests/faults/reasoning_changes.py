@@ -36,6 +36,16 @@ def as_tags(opening: str, closing: str, *, field: bool) -> Change:
     return with_reasoning(apply)
 
 
+def closer_left(closing: str) -> Change:
+    """The text or the calls behind reasoning in its field begin with this closing tag."""
+
+    def apply(frames: Frames) -> Frames:
+        last = max(at for at, frame in enumerate(frames) if any("reasoning_content" in d for d in deltas([frame])))
+        return [*frames[: last + 1], chunk({"content": closing}), *frames[last + 1 :]]
+
+    return with_reasoning(apply)
+
+
 def behind(field: Literal["reasoning", "text"], token: str) -> Change:
     """This stands at the end of the reasoning or of the text, wherever that is told."""
     texts = [getattr(reply, field) for reply in REPLIES.values() if getattr(reply, field)]

@@ -677,6 +677,15 @@ def cumulative_arguments(frames: Frames) -> Frames:
     return frames
 
 
+def last_text_twice(frames: Frames) -> Frames | None:
+    """A proxy has merged the last text with the finish reason, and sends that chunk twice."""
+    end = find_end("chat_completions", frames)
+    if frames[end].data["choices"][0]["finish_reason"] != "stop":
+        return None
+    frames[end].data["choices"][0]["delta"] = frames[end - 1].data["choices"][0]["delta"]
+    return [*frames[: end - 1], frames[end], *frames[end:]]
+
+
 def chat_twice(frames: Frames) -> Frames:
     """The stream comes again behind its end."""
     return [*frames, *frames]

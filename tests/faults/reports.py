@@ -184,6 +184,96 @@ TEXT_REPORTS = (
     ),
 )
 
+_SPACED = " | DSML | "
+_M3 = "]<]minimax[>["
+_M3_CALL = (
+    f'{_M3}<tool_call>\n{_M3}<invoke name="Read">\n{_M3}<path>/a{_M3}</path>\n{_M3}</invoke>\n{_M3}</tool_call>\n'
+)
+_LIST = [("Bash", {"command": "ls"})]
+_HARMONY = "<|channel|>analysis<|message|>I read.<|end|><|start|>assistant<|channel|>final<|message|>Done."
+LATER_TEXT_REPORTS = (
+    Report(
+        "CommandCodeAI/command-code#909",
+        'I look.\n\n<｜｜DSML｜｜ calls>\n<｜｜DSML｜｜ invoke name="Read">\n<｜｜DSML｜｜ parameter name="path" '
+        'string="true">/a</｜｜DSML｜｜ parameter>\n</｜｜DSML｜｜ invoke>\n</｜｜DSML｜｜ calls>',
+        [("Read", {"path": "/a"})],
+        ["I look."],
+    ),
+    Report(
+        "AgentFlocks/flocks#687",
+        f'<{_SPACED}tool_use>\n<{_SPACED}invoke name="Bash">\n<{_SPACED}parameter name="command" string="true">ls'
+        f"</{_SPACED}parameter>\n</{_SPACED}invoke>\n</{_SPACED}tool_use>",
+        _LIST,
+        [],
+    ),
+    Report("vllm-project/vllm#46042", "<mm:think>I think.</mm:think>Done.", [], ["Done."], "I think."),
+    Report("vllm-project/vllm#50549", "</mm:think>Hello there.", [], ["Hello there."]),
+    Report(
+        "ai-dynamo/frontend-crates#133",
+        f"<mm:think>I need it.{_M3_CALL}",
+        [("Read", {"path": "/a"})],
+        [],
+        "I need it.",
+    ),
+    Report("ml-explore/mlx-lm#1416", f"I check.{_M3_CALL}", [("Read", {"path": "/a"})], ["I check."]),
+    Report("BerriAI/litellm#27483", "A thought about it.</think>Done.", [], ["A thought about it.</think>Done."]),
+    Report("ggml-org/llama.cpp#21760", "thought\n<channel|>It is 4.", [], ["It is 4."]),
+    Report(
+        "ggml-org/llama.cpp#21760 (a closer behind the text)",
+        '<|channel>thought\n<channel|>I look.<channel|><|tool_call>call:Bash{command:<|"|>ls<|"|>}<tool_call|>',
+        _LIST,
+        ["I look."],
+    ),
+    Report(
+        "ggml-org/llama.cpp#21760 (two openings)",
+        "<|channel><|channel>thought\nI see.<channel|>Done.",
+        [],
+        ["Done."],
+        "I see.",
+    ),
+    Report("Gitlawb/openclaude#380", 'call:Bash{command:"ls"}', _LIST, []),
+    Report("bayesimpact/bayes-platform#731 (at the start)", 'default_api:Bash{command:"ls"}', _LIST, []),
+    Report(
+        "vllm-project/vllm#39056",
+        "<think>I need it.\n<tool_call>\n<function=Bash>\n<parameter=command>\nls\n</parameter>\n</function>\n"
+        "</tool_call>\n</think>",
+        _LIST,
+        [],
+        "I need it.",
+    ),
+    Report("kekzl/imp#768", _HARMONY, [], ["Done."], "I read."),
+    Report("scouzi1966/maclocal-api#121", f"{_HARMONY}<|return|>", [], ["Done."], "I read."),
+    Report("openai/codex#13114", 'assistant to=functions.Bash commentary json\n{"command":"ls"}', _LIST, []),
+    Report(
+        "zts212653/clowder-ai#1472",
+        "<tool_call><function=Bash><parameter=command>ls</parameter></tool_call>",
+        _LIST,
+        [],
+    ),
+    Report(
+        "ggml-org/llama.cpp#26763",
+        "<tool_call>\n<function=Bash>\n<parameter=command>\nls</parameter>\n</function>\n</tool_call>\n<tool_call>\n"
+        "<function=Read>\n<parameter=path>\n/a\n</parameter>\n</function>\n</tool_call>",
+        [*_LIST, ("Read", {"path": "/a"})],
+        [],
+    ),
+    Report(
+        "ai-dynamo/dynamo#9971",
+        "<think>I need it.<|tool_calls_section_begin|><|tool_call_begin|>functions.Bash:0<|tool_call_argument_begin|>"
+        '{"command":"ls"}<|tool_call_end|><|tool_calls_section_end|>',
+        _LIST,
+        [],
+        "I need it.",
+    ),
+    Report(
+        "izaart95-jpg/GLM-Free-API#35",
+        'The request looks like:\nBash{"command":"ls"}\nYou can also call it like:\nBash(command="ls")\nin code.',
+        [],
+        ['The request looks like:\nBash{"command":"ls"}\nYou can also call it like:\nBash(command="ls")\nin code.'],
+    ),
+    Report("anomalyco/opencode#31247", "call read.\ncall bash.", [], ["call read.\ncall bash."]),
+)
+
 
 class CallReport(NamedTuple):
     source: str
@@ -213,4 +303,6 @@ CALL_REPORTS = (
     CallReport("vllm-project/vllm#51697 (a brace ahead)", "Read", '{{"path": "/a"}', {"path": "/a"}),
     CallReport("vllm-project/vllm#47977", "Read", ', "arguments": {"path": "/a 😀"}}', {"path": "/a 😀"}),
     CallReport("earendil-works/pi#8858", "Read", '```json\n{"path":"/a"}\n```', {"path": "/a"}),
+    CallReport("vllm-project/vllm#32587", "Bash<|channel|>commentary", '{"command":"ls"}', {"command": "ls"}),
+    CallReport("agents-flex/agents-flex#64", "Bash", '```json\n{"command": "ls"}\n```', {"command": "ls"}),
 )

@@ -95,6 +95,37 @@ def test_no_reply_with_tools_lets_a_word_or_a_value_through(stream: str) -> None
                 assert WORD not in json.dumps(arguments)
 
 
+class SplitWord(Servers):
+    """A model that says the beginning of the word before it calls a tool, and the rest behind it."""
+
+    def _write(self, path: str, sent: str) -> list[bytes]:
+        call = {"index": 0, "id": "call_1", "function": {"name": "wx-now", "arguments": "{}"}}
+        first: list[Json] = [{"content": f"It is a {WORD[:3]}"}, {"tool_calls": [call]}]
+        rest: list[Json] = [{"reasoning_content": "So"}, {"content": f"{WORD[3:]}."}]
+        is_first = '"tool_call_id"' not in sent
+        return write_chat(first if is_first else rest, "tool_calls" if is_first else "stop")
+
+
+def write_chat(deltas: list[Json], reason: str) -> list[bytes]:
+    choices: list[Json] = [*({"delta": delta} for delta in deltas), {"delta": {}, "finish_reason": reason}]
+    frames = [json.dumps({"choices": [{"index": 0, **choice}]}) for choice in choices]
+    return [f"data: {frame}\n\n".encode() for frame in (*frames, "[DONE]")]
+
+
+@pytest.mark.parametrize("stream", ["block", "window"])
+def test_a_word_that_two_turns_of_a_reply_share_is_refused(stream: str) -> None:
+    """`/v1/chat/completions` joins the texts of turns. The second time, the first turn comes from the cache."""
+    servers = SplitWord(random.Random(1))
+    with Running(make_guarded_settings("chat_completions", stream), servers) as gateway:
+        gateway.context.tools = cast(Any, FakeServers([make_tool("wx", "now")], {"wx-now": text_answer("fine")}))
+        for path in CHAT_PATHS[:3]:
+            for streams in (True, False):
+                body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": streams}
+                answer = gateway.post(path, body | ({"max_tokens": 9} if path == "/v1/messages" else {}))
+                check_client(answer)
+                assert b"The policy words refused this" in answer.body
+
+
 @pytest.mark.parametrize("path", ["/v1/messages/count_tokens", "/v1/responses/input_tokens"])
 def test_counts_of_tokens_let_no_value_through(path: str) -> None:
     random_ = random.Random(path)

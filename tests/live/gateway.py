@@ -131,7 +131,7 @@ async def serving_with(
         server.drop_connections()
         await server.shutdown(sockets=[listener])
     assert transport.open_connections == 0
-    names = ("_deliver", "_left", "_flush", "_run_app", "serve")
+    names = ("_deliver", "_left", "_flush", "__call__", "serve")
     await eventually(lambda: not [task for task in asyncio.all_tasks() - before if _name(task) in names])
 
 

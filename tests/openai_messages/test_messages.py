@@ -231,6 +231,11 @@ def test_media_of_results_follow_the_last_result_in_one_message() -> None:
     ]
 
 
+def test_media_of_results_do_not_follow_them_directly_where_no_user_may() -> None:
+    got = sent(Q, calls("f"), returns("f", [{"image": "data:,1"}]), assistant_after_tool=True)
+    assert [message["role"] for message in got] == ["user", "assistant", "tool", "assistant", "user"]
+
+
 def test_media_of_a_result_are_refused_with_their_place() -> None:
     result = returns("f", [{"text": "x"}, {"video": "data:,"}])
     assert refused(Q, calls("f"), result, media=("image",)) == [

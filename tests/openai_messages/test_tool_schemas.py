@@ -25,7 +25,9 @@ CITY = {"type": "string", "description": "where"}
         ({"$ref": "#/$defs/A", "$defs": {"A": {}}}, {"$ref": "#/$defs/A", "$defs": {"A": {}}, **NOTHING}),
         ({"anyOf": [{"required": ["a"]}]}, {"anyOf": [{"required": ["a"]}], **NOTHING}),
         ({"type": "object", "properties": {"a": {}}, "x": 1}, {"type": "object", "properties": {"a": {}}, "x": 1}),
-        ({"type": "string"}, {"type": "string"}),
+        ({"type": "string"}, NOTHING),
+        ({"type": "array", "items": {"type": "string"}}, NOTHING),
+        ({"type": "string", "properties": {"a": CITY}}, {"type": "object", "properties": {"a": CITY}}),
     ],
 )
 def test_parameters_become_an_object_with_properties(parameters: Any, want: Any) -> None:

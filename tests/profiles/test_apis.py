@@ -27,3 +27,8 @@ def test_chat_completions_have_the_profile_of_the_kind() -> None:
 
 def test_no_server_of_responses_takes_video() -> None:
     assert all("video" not in find_profile(kind, "responses").media for kind in KINDS)
+
+
+def test_only_chat_completions_have_options_for_a_search() -> None:
+    assert find_profile("openai", "chat_completions").web_search_options
+    assert not any(find_profile("openai", api).web_search_options for api in ("responses", "messages"))

@@ -42,6 +42,7 @@ FALLBACKS = ModelRoute(
 def test_a_route_keeps_only_the_fallbacks_that_are_allowed() -> None:
     route = FALLBACKS.with_fallbacks("ac".__contains__)
     assert (route.list_fallbacks(), FALLBACKS.list_fallbacks()) == (["a", "c"], ["a", "b", "c"])
+    assert (FALLBACKS.has_fallbacks, FALLBACKS.with_fallbacks(lambda _: False).has_fallbacks) == (True, False)
 
 
 @each_case(

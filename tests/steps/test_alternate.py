@@ -9,6 +9,7 @@ from app.openai_messages.messages import write_openai_messages
 from app.profiles import KINDS, Profile
 from app.steps.alternate import alternate_roles
 from hypothesis import given
+from msgspec.structs import replace
 
 from tests.effort import examples
 from tests.steps.conversations import conversations, texts
@@ -146,3 +147,13 @@ def parts(given: ChatRequest, kind: type) -> list[Part]:
 
 def test_nothing_to_put_in_order_stays_nothing() -> None:
     assert alternate_roles(request(), STRICT).messages == ()
+
+
+def test_a_text_of_the_model_between_a_call_and_its_result_is_sent_behind_the_result() -> None:
+    calls = tuple(ToolCall("f", "{}", id_) for id_ in "ab")
+    results = [Message("tool", (ToolResult((Text(id_),), "f", id_),)) for id_ in "ab"]
+    given = request(user(Text("q")), Message("assistant", calls), results[0], Message("assistant", (Text("so"),)))
+    given = replace(given, messages=(*given.messages, results[1], user(Text("go on"))))
+    messages, _ = write_openai_messages(alternate_roles(given, STRICT).messages, STRICT, "\n")
+    assert [one["role"] for one in messages] == ["user", "assistant", "tool", "tool", "assistant", "user"]
+    assert messages[-2]["content"] == "so"

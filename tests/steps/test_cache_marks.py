@@ -1,6 +1,17 @@
 """Marks for the prompt cache, and fields of calls, that a server does not take."""
 
-from app.chat.messages import CacheMark, ChatRequest, Media, Message, Reasoning, Text, Tool, ToolCall, ToolResult
+from app.chat.messages import (
+    UNREAD,
+    CacheMark,
+    ChatRequest,
+    Media,
+    Message,
+    Reasoning,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
 from app.profiles import Profile
 from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
 
@@ -77,3 +88,17 @@ def test_the_field_of_a_message_that_has_only_calls_is_that_of_its_calls(message
     assert [
         warning.removesuffix(" was not sent: this model's server does not accept it") for warning in warnings
     ] == warned
+
+
+@each_case(
+    ("profile", "warned"),
+    [
+        (Profile(replay_reasoning="item"), []),
+        (Profile(replay_reasoning="item_text"), []),
+        (Profile(replay_details=True), []),
+        (Profile(replay_reasoning="none"), ["an item"]),
+    ],
+)
+def test_an_item_of_a_provider_is_told_where_it_is_not_sent(profile: Profile, warned: list[str]) -> None:
+    message = Message("assistant", (Text("a"),), extra={UNREAD: ("an item",)})
+    assert warn_of_unsent_fields(ChatRequest("m", (message,)), profile, calls_as_text=False) == warned

@@ -16,7 +16,7 @@ EVENTS: list[Event] = [
     *map(
         TextDelta, ["a ", "word", "<", "`", "\n", '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "<|im_end|>"]
     ),
-    *map(ReasoningDelta, ["r", "<|close|>think", "<"]),
+    *map(ReasoningDelta, ["r", "<|close|>think", "<", "a]", "<]minimax[>[<tool_call>"]),
     *(ToolCallDelta(0, text) for text in ('{"a": "', "x", "<", '"}', "\\", "</tool_call>")),
     TextDelta("no", refusal=True),
     Extra({"a": 1}),

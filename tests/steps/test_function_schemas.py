@@ -87,3 +87,9 @@ def test_kimi_gets_types_and_no_alternatives_at_the_top() -> None:
     tool = Tool("f", {"name": "f", "parameters": {"type": "object", "anyOf": [{"properties": {"a": {}}}]}})
     prepared, _ = prepare_request(ask(tool), find_profile("moonshot", "chat_completions"), Words(), {})
     assert prepared.tools[0].schema["parameters"] == {"type": "object", "properties": {"a": {"anyOf": ANY}}}
+
+
+def test_parameters_that_are_no_object_are_left_out_with_a_warning() -> None:
+    request = ask(Tool("f", {"name": "f", "parameters": {"type": "string"}}), PLAIN)
+    _, warnings = prepare_request(request, Profile(), Words(), {})
+    assert warnings == ["parameters that are no object were not sent, because arguments always are one: f"]

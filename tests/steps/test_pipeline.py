@@ -39,7 +39,7 @@ from msgspec.structs import replace
 from tests.each_case import each_case
 from tests.effort import examples
 from tests.steps.sample_calls import WRITTEN
-from tests.steps.stage_runner import STOP, Reply
+from tests.steps.stage_runner import STOP, Reply, run
 from tests.steps.tool_parsers.sample_texts import CUTS, PIECES, TEXTS, TOOLS
 from tests.steps.word_counter import Words
 
@@ -324,3 +324,26 @@ def test_marks_of_a_cache_are_not_sent_where_the_prompt_is_rewritten() -> None:
     request = ChatRequest("m", (marked,), (WEATHER,))
     _, warnings = prepare_request(request, Profile(cache_control=True, native_tools=False), Words(), {})
     assert any("the prompt is rewritten" in warning for warning in warnings)
+
+
+@each_case(("question", "head"), [("How are you?", "# Tools"), ("今天天气怎么样?", "# 工具")])
+def test_functions_are_explained_in_the_language_of_the_conversation(question: str, head: str) -> None:
+    tool = Tool("f", {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}})
+    request = ChatRequest("m", (Message("user", (Text(question),)),), (tool,))
+    profile = Profile(native_tools=False, fncall_prompt_type="qwen")
+    prepared, _ = prepare_request(request, profile, Words(), {})
+    assert any(head in part.text for part in prepared.messages[0].parts if isinstance(part, Text))
+
+
+@each_case("size", [1, 7, 1_000])
+@each_case(("tools", "text_tools", "want"), [((), "auto", True), (TOOLS, "auto", True), ((), "none", False)])
+def test_channels_of_reasoning_are_read_without_functions_too(
+    tools: tuple[Tool, ...], text_tools: str, want: bool, size: int
+) -> None:
+    text = "<|channel|>analysis<|message|>Need it.<|end|><|start|>assistant<|channel|>final<|message|>Done.<|return|>"
+    stages = reply_stages(
+        replace(request({}), tools=tools), Profile.model_validate({"text_tools": text_tools}), "chat-1"
+    )
+    parts: list[list[Event]] = [[TextDelta(text[at : at + size])] for at in range(0, len(text), size)]
+    reply = run(stages, parts)
+    assert (reply.short() == [("R", "Need it."), ("C", "Done.")]) is want

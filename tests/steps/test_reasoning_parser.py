@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event, ReasoningDelta, TextDelta
-from app.chat.template_tokens import THINK_TAGS
+from app.chat.template_tokens import STRAY_CLOSERS, THINK_TAGS
 from app.steps.reasoning_parser import ReasoningStage, ThinkMode
 
 from tests.each_case import each_case
@@ -128,6 +128,7 @@ BESIDE_CASES: list[tuple[str, list[tuple[str, str]]]] = [
     ("C:<think>\nHmm|R:\nHmm|C:\n well\n</think>\n\n|R:\n well|C:Hi", [("R", "Hmm\n well"), ("C", "Hi")]),
     ("C:<think>Hmm well</think>|R:Hmm|R: well|C:Hi", [("R", "Hmm well"), ("C", "Hi")]),
     ("C:<think>Hmm well</think>|R:Hmm|C:Hi", [("R", "Hmm well"), ("C", "Hi")]),
+    ("C:<think>Hmm</think>|R:\n|R:Hmm|C:Hi", [("R", "Hmm"), ("C", "Hi")]),
     ("C:<think>H|R:Hm|C:mm|R:m well|C: well</think>Hi", [("R", "Hmm well"), ("C", "Hi")]),
     ("C:<think>Hmm well</think>|R:Hmm|R: so|C:Hi", [("R", "Hmm wellHmm so"), ("C", "Hi")]),
     ("C:<think>Hmm|R:Other|C: well</think>", [("R", "HmmOther"), ("C", " well</think>")]),
@@ -221,3 +222,43 @@ FLOODS: dict[str, Callable[[int], object]] = {
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
 def test_a_flood_takes_linear_time(flood: Callable[[int], object]) -> None:
     assert linear(flood, 4000)
+
+
+TAGS: list[tuple[str, str]] = [("<think>", "</think>"), *((tags[0], tags[1]) for tags in THINK_TAGS)]
+THOUGHT, ANSWER = "I need 2 < 3.\n\nReally.", "It is [4].\n\n- `a`"
+
+
+def list_tagged(opening: str, closing: str) -> list[tuple[str, str, str]]:
+    """Return texts with the reasoning and the answer that each of them has."""
+    quoted = f"Use `{opening.strip()}` and\n```\n{opening}x{closing}\n```"
+    return [
+        (f"{opening}{THOUGHT}{closing}{ANSWER}", THOUGHT, ANSWER),
+        (f"\n{opening}\n{THOUGHT}\n{closing}\n\n{ANSWER}", THOUGHT, ANSWER),
+        (f"{opening}{opening}{THOUGHT}{closing}{ANSWER}", THOUGHT, ANSWER),
+        (f"{opening}{THOUGHT}{closing}\n{closing}{ANSWER}", THOUGHT, ANSWER),
+        (f"{opening}{closing}{ANSWER}", "", ANSWER),
+        (f"{opening}{THOUGHT}", THOUGHT, ""),
+        (f"{opening}{THOUGHT}{closing}{quoted}", THOUGHT, quoted),
+        (f"{opening}a </th and <thin{closing}{ANSWER}", "a </th and <thin", ANSWER),
+        (f"{opening}{THOUGHT}{closing}\n<answer>\n{ANSWER}\n</answer>", THOUGHT, ANSWER),
+        *([(f"{closing}{ANSWER}", "", ANSWER)] if closing in ("</think>", *STRAY_CLOSERS) else []),
+    ]
+
+
+@each_case("tags", TAGS, ids=lambda tags: tags[0])
+def test_tags_of_each_model_are_read_wherever_a_text_is_cut(tags: tuple[str, str]) -> None:
+    for text, thought, answer in list_tagged(*tags):
+        for at in range(len(text)):
+            stage = ReasoningStage("leading", TAGS[0], None, ("<response>", "</response>"), THINK_TAGS)
+            parts: list[list[Event]] = [[TextDelta(part)] for part in (text[:at], text[at:]) if part]
+            found = run([stage], parts).short()
+            assert ["".join(one[1] for one in found if one[0] == kind).strip() for kind in "RC"] == [thought, answer], (
+                text,
+                at,
+            )
+
+
+def test_a_closing_tag_behind_an_answer_in_tags_is_text() -> None:
+    text = "<think>a</think><response>b</response></think>c"
+    stage = ReasoningStage("leading", TAGS[0], None, ("<response>", "</response>"), THINK_TAGS)
+    assert run([stage], texts(text)).short() == [("R", "a"), ("C", "b</think>c")]

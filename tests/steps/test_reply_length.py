@@ -6,7 +6,7 @@ from app.chat.events import Event, Failed, Finish, TextDelta
 from app.chat.messages import ChatRequest
 from app.profiles import Profile
 from app.steps.pipeline import reply_stages, reply_traits
-from app.steps.reply_length import ReplyLengthStage, find_unreported_limit
+from app.steps.reply_length import ReplyLengthStage
 from app.upstream.faults import make_fault
 
 from tests.each_case import each_case
@@ -27,7 +27,6 @@ SILENT = Profile(reports_length=False)
 )
 def test_the_limit_is_the_one_that_was_sent(params: dict[str, Any], profile: dict[str, Any], limit: int | None) -> None:
     asked, silent = ChatRequest("m", (), (), params), SILENT.model_copy(update=profile)
-    assert find_unreported_limit(asked, silent) == limit
     assert reply_traits(asked, silent).get("limit") == limit
     assert any(isinstance(stage, ReplyLengthStage) for stage in reply_stages(asked, silent, "r")) is (limit is not None)
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from typing import Any
 
 PAGES = [
@@ -25,6 +26,8 @@ def run_tool(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return text("HTTP 429", isError=True)
     if query == "refuse":
         return {"error": {"code": -32000, "message": "engine is down"}}
+    if query == "slow":
+        time.sleep(1)
     if query == "nothing":
         return text("There is nothing.")
     if query == "empty":

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from app.errors import UpstreamFailed
 from app.upstream.faults import from_response, parse_limit_reset, parse_retry_after
 
 from tests.each_case import each_case
@@ -47,3 +48,11 @@ def test_the_limit_of_which_nothing_remains_says_when_it_is_renewed(
     assert parse_limit_reset(named) == seconds
     assert from_response(429, named, b"{}", NOW).retry_after_seconds == seconds
     assert from_response(500, named, b"{}", NOW).retry_after_seconds is None
+
+
+def test_headers_that_say_whether_a_limit_is_used_up_reach_the_client() -> None:
+    told = {"anthropic-ratelimit-unified-status": "rejected", "anthropic-ratelimit-unified-reset": "1795651200"}
+    given = {**told, "retry-after": "30", "anthropic-ratelimit-requests-limit": "50", "server": "x"}
+    failed = UpstreamFailed(from_response(429, given, b"{}", NOW))
+    assert failed.headers == {**told, "retry-after": "30", "retry-after-ms": "30000"}
+    assert UpstreamFailed(from_response(500, given, b"{}", NOW)).headers.keys() == {"retry-after", "retry-after-ms"}

@@ -7,6 +7,7 @@ from app.chat.events import Fault
 from app.upstream.api import find_api, repair_refused
 
 from tests.each_case import each_case
+from tests.linear_time import linear
 
 Json = dict[str, Any]
 PLAIN: Json = {"model": "m", "messages": []}
@@ -42,7 +43,8 @@ def test_a_field_that_says_nothing_of_the_reply_is_left_out(name: str, message: 
     [
         "the conversation must end with a message of the user",
         "Unsupported role: expected user or assistant",
-        "temperature is not supported with this model",
+        "the temperature is too high for this model",
+        "temperature must be between 0 and 1, larger ones are not supported",
         "prompt_cache_key must have at most 64 characters",
         "'prompt_cache_key_2' is not supported",
     ],
@@ -100,3 +102,95 @@ def test_a_refused_last_message_of_the_assistant_is_in_the_one_of_the_user(messa
     call: Json = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
     for last in ([], [user], [{"role": "assistant", "content": "{"}], [user, {"role": "assistant", "content": [call]}]):
         assert repair(ask(*last), message, "messages") is None
+
+
+@each_case(
+    ("name", "message"),
+    [
+        ("temperature", "Unsupported parameter: 'temperature' is not supported with this model."),
+        (
+            "temperature",
+            "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) ...",
+        ),
+        ("temperature", "`temperature` is deprecated for this model."),
+        ("reasoning_effort", "Argument not supported on this model: reasoningEffort"),
+        ("reasoning_effort", "Model grok-4 does not support parameter reasoningEffort."),
+        ("presence_penalty", "Extra inputs are not permitted, field: 'presence_penalty'"),
+        ("logit_bias", 'Invalid JSON payload received. Unknown name "logit_bias": Cannot find field.'),
+        ("store", "property 'store' is unsupported"),
+    ],
+)
+def test_an_option_that_the_model_does_not_take_is_left_out(name: str, message: str) -> None:
+    assert repair({**PLAIN, name: 0}, message) == PLAIN
+    assert repair(PLAIN, message) is None
+
+
+@each_case("api", ["messages", "responses"])
+def test_models_of_other_apis_may_take_no_temperature(api: str) -> None:
+    assert repair({**PLAIN, "temperature": 0}, "`temperature` is deprecated for this model.", api) == PLAIN
+
+
+def test_a_limit_of_tokens_has_the_name_that_the_server_knows() -> None:
+    newer = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    assert repair({**PLAIN, "max_tokens": 9}, newer) == {**PLAIN, "max_completion_tokens": 9}
+    older = "Extra inputs are not permitted: max_completion_tokens"
+    assert repair({**PLAIN, "max_completion_tokens": 9}, older) == {**PLAIN, "max_tokens": 9}
+    both = {**PLAIN, "max_completion_tokens": 9, "max_tokens": 9}
+    assert repair(both, newer) == {**PLAIN, "max_completion_tokens": 9}
+
+
+@each_case(
+    ("name", "message"),
+    [
+        ("reasoning_content", "property 'messages.1.reasoning_content' is unsupported"),
+        ("reasoning_content", "Extra inputs are not permitted, field: 'messages[1].reasoning_content', value: 'so'"),
+        ("extra_content", "Additional properties are not allowed ('extra_content' was unexpected)"),
+        ("cache_control", "messages.0.content.0.text.cache_control: Extra inputs are not permitted"),
+    ],
+)
+def test_a_refused_field_of_messages_is_left_out_wherever_it_is(name: str, message: str) -> None:
+    def write(**held: Any) -> Json:
+        function = {"name": "f", "arguments": '{"reasoning_content": 1}'}
+        call = {"id": "1", "type": "function", "function": function, **held}
+        turn = {"role": "assistant", "content": [{"type": "text", "text": "so", **held}], "tool_calls": [call], **held}
+        return {"model": "m", "messages": [{"role": "user", "content": "Hi"}, turn], "tools": [{**tool("f"), **held}]}
+
+    assert repair(write(**{name: "x"}), message) == write()
+    assert repair(write(), message) is None
+
+
+def test_a_model_without_reasoning_is_asked_for_none() -> None:
+    body: Json = {"model": "m", "input": []}
+    asks = {**body, "reasoning": {"effort": "high"}, "include": ["reasoning.encrypted_content"]}
+    effort = "Unsupported parameter: 'reasoning.effort' is not supported with this model."
+    assert repair(asks, effort, "responses") == {**body, "include": ["reasoning.encrypted_content"]}
+    encrypted = "Encrypted content is not supported with this model."
+    assert repair(asks, encrypted, "responses") == {**body, "reasoning": {"effort": "high"}}
+    more = {**body, "include": ["reasoning.encrypted_content", "x"]}
+    assert repair(more, encrypted, "responses") == {**body, "include": ["x"]}
+    assert repair(body, encrypted, "responses") is None
+
+
+def test_the_word_json_is_added_where_a_server_demands_it() -> None:
+    message = "Response input messages must contain the word 'json' in some form to use 'text.format' of type ..."
+    asked = "Reply with one JSON object and nothing else."
+    text: Json = {"text": {"format": {"type": "json_object"}}}
+    assert repair({"input": "A list?", **text}, message, "responses") == {
+        "input": [{"role": "user", "content": f"A list?\n\n{asked}"}],
+        **text,
+    }
+    body: Json = {"model": "m", "response_format": {"type": "json_object"}}
+    said = {"role": "assistant", "content": "so"}
+    given = [{"role": "user", "content": [{"type": "text", "text": "a"}]}, said]
+    sent = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": asked}]}, said]
+    assert repair({**body, "messages": given}, message) == {**body, "messages": sent}
+    assert repair({**body, "messages": [said]}, message) is None
+    assert repair({"model": "m", "messages": given}, message) is None
+
+
+@each_case(
+    "word", ["user: ", "tool_choice ", "metadata unknow", "`stream_options` ", "not supporte", "tool_choice 'objec"]
+)
+def test_a_long_refusal_is_read_in_linear_time(word: str) -> None:
+    body = {**PLAIN, "user": "u", "metadata": {}, "stream_options": {}, "tool_choice": tool("b"), "tools": [tool("b")]}
+    assert linear(lambda size: repair(body, word * size), 500)

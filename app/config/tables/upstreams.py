@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -19,7 +19,7 @@ from app.config.tables.base import (
     split_list,
 )
 from app.endpoints.kinds import PathName
-from app.upstream.api import ApiName
+from app.upstream.api import ApiName, find_api
 from app.upstream.http.options import IDLE_SECONDS, MAX_AGE_SECONDS, ConnectionOptions, parse_proxy
 
 MAX_SOCKET_PATH_BYTES = 107
@@ -50,10 +50,6 @@ def _http_path(value: str) -> str:
     return value
 
 
-_KINDS = {"messages": "anthropic_compatible", "gemini": "gemini"}
-"""The kind of a server of which only the API is given."""
-
-
 _KEYS = ("api_key", "api_key_command", "api_key_file")
 
 
@@ -61,7 +57,7 @@ class Upstream(Table):
     base_url: Annotated[str, AfterValidator(_server_url)]
     api: ApiName = "chat_completions"
     kind: str = "openai_compatible"
-    """Without it, that of `_KINDS` for the API."""
+    """Without it, that of the API."""
     auth: Literal["bearer"] | None = None
     api_key: Secret | None = None
     api_key_command: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(split_list)] | None = None
@@ -94,17 +90,16 @@ class Upstream(Table):
     @classmethod
     def _set_kind(cls, given: Any) -> Any:
         api = given.get("api") if isinstance(given, Mapping) else None
-        if isinstance(api, str) and api in _KINDS and given.get("kind") is None:
-            return {**given, "kind": _KINDS[api]}
+        if isinstance(api, str) and api in get_args(ApiName) and given.get("kind") is None:
+            return {**given, "kind": find_api(cast(ApiName, api)).kind}
         return given
 
     @model_validator(mode="after")
     def _check_url(self) -> "Upstream":
-        if self.api == "gemini" and self.url.endswith("/openai"):
-            raise ValueError(
-                "base_url is the address of Google's endpoint for the API chat_completions: leave out its /openai, or "
-                'set api = "chat_completions"'
-            )
+        other = None if self.api == "chat_completions" else find_api(self.api).other_ending
+        if other is not None and self.url.endswith(other[0]):
+            ending, api = other
+            raise ValueError(f'base_url is an address of the API {api}: leave out its {ending}, or set api = "{api}"')
         return self
 
     @model_validator(mode="after")

@@ -87,7 +87,7 @@ def collect_metadata(info: ReplyInfo, accumulator: MessageAccumulator, finish: F
     warnings = info.warnings_with(finish)
     metadata: Json = {"warnings": warnings} if warnings else {}
     metadata |= {"cached": True} if is_cached(info, finish) else {}
-    metadata |= {} if finish.server_tools is None else {"server_tools": finish.server_tools.to_dict()}
+    metadata |= info.write_extensions(finish)
     return metadata | ({"extra": dict(accumulator.loose_extra)} if accumulator.loose_extra else {})
 
 

@@ -35,7 +35,7 @@ from app.formats.anthropic.tools import (
 )
 from app.formats.base import Options, ReplyMode
 from app.formats.body import CacheChoice, ParsedRequest, RejectedRequest, ReplySettings, keep_texts, select_native
-from app.formats.json_object import parse_object
+from app.formats.json_object import list_repairs, parse_object
 from app.formats.old_media import parse_with_old_media
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
 from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
@@ -188,7 +188,7 @@ def _parse(
         rejected = RejectedRequest(error, ANTHROPIC.error)
         needs_max_tokens = schema is MessagesRequest
         return replace(rejected, passed=_pass_refused(body, error, limits, needs_max_tokens=needs_max_tokens))
-    return replace(parsed, warnings=limit_warnings([*renamed.list_warnings(), *parsed.warnings]))
+    return replace(parsed, warnings=limit_warnings([*list_repairs(body), *renamed.list_warnings(), *parsed.warnings]))
 
 
 def _pass_refused(

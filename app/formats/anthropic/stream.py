@@ -421,7 +421,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
             "delta": delta,
             "usage": usage,
             **_write_edits(self._info),
-            **_write_beside(warnings, self._accumulator, finish, native=self._is_native),
+            **_write_beside(self._info, warnings, self._accumulator, finish, native=self._is_native),
         }
         return out + _write_event("message_delta", body) + _write_event("message_stop", {})
 
@@ -474,7 +474,7 @@ class AnthropicWholeEncoder(WholeEncoder):
         return (
             message
             | _write_edits(info)
-            | _write_beside(_list_warnings(finish, info), self._accumulator, finish, native=native)
+            | _write_beside(info, _list_warnings(finish, info), self._accumulator, finish, native=native)
         )
 
 
@@ -703,12 +703,13 @@ def _list_warnings(finish: Finish, info: ReplyInfo) -> list[str]:
     return warnings
 
 
-def _write_beside(warnings: Sequence[str], accumulator: MessageAccumulator, finish: Finish, *, native: bool) -> Json:
+def _write_beside(
+    info: ReplyInfo, warnings: Sequence[str], accumulator: MessageAccumulator, finish: Finish, *, native: bool
+) -> Json:
     """Write `parley`: warnings, and the parts of the reply that Anthropic's message has no place for. `native`:
     citations of this API have theirs."""
     beside: Json = {"warnings": list(warnings)} if warnings else {}
-    if finish.server_tools is not None:
-        beside["server_tools"] = finish.server_tools.to_dict()
+    beside |= info.write_extensions(finish)
     media: list[Json] = []
     for message in accumulator.messages:
         if message.media is not None:

@@ -104,9 +104,8 @@ class ItemFactory:
             last["metadata"]["usage"] = dump_json(usage)
 
     def result(self, finish: Finish) -> dict[str, Any]:
-        body: dict[str, Any] = {"messages": self.messages, "stop_reason": finish.reason}
-        if finish.server_tools is not None:
-            body["server_tools"] = finish.server_tools.to_dict()
+        extensions = self._info.write_extensions(finish)
+        body: dict[str, Any] = {"messages": self.messages, "stop_reason": finish.reason, **extensions}
         if warnings := self._info.warnings_with(finish):
             body["warnings"] = warnings
         return body

@@ -123,8 +123,7 @@ class ModelViewEncoder(_TaggedEncoder):
         }
         extra |= {"calls": call_extras} if call_extras else {}
         warnings = self._info.warnings_with(finish)
-        summary = finish.server_tools
-        tools = {} if summary is None else {"server_tools": summary.to_dict()}
+        tools = self._info.write_extensions(finish)
         beside = {**tools, **({"extra": extra} if extra else {}), **({"warnings": warnings} if warnings else {})}
         return {
             "finish_reason": "function_calls" if finish.reason == "tool_calls" else finish.reason,

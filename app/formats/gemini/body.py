@@ -5,7 +5,7 @@ another reply without it, and else ignored, with a warning if it changes the rep
 ignored with a warning. The name of the model, and whether the reply is a stream, are in the path.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from app.chat.messages import ChatRequest, Message, RequestPaths, Source, Text, Tool
+from app.chat.tool_asks import ServerTools
 from app.errors import InvalidInput, ParleyError, Violation
 from app.formats.base import Format, Options, ReplyMode
 from app.formats.body import CacheChoice, CacheControl, ParsedRequest, RejectedRequest, ReplySettings
@@ -23,9 +24,10 @@ from app.formats.gemini.passed import make_passed_request
 from app.formats.gemini.schema import DATA_FIELDS, GeminiContent
 from app.formats.gemini.spelling import canonicalize, has_doubles, name_fields, spell_all, to_snake
 from app.formats.gemini.tools import GeminiToolConfig, choose_tools, parse_tools
-from app.formats.json_object import parse_object
+from app.formats.json_object import list_repairs, parse_object
 from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
 from app.formats.request_memory import CallerMemory, recall
+from app.formats.server_asks import make_server_tools
 from app.other_apis import SCHEMA_NAME
 from app.params import GenerateCfg, Int64, Number
 from app.validation.violations import json_path, to_violations
@@ -193,14 +195,27 @@ def _parse(
         return RejectedRequest(refusal, GEMINI.error, _pass_unread(given, refusal, limits, target))
     except ParleyError as error:
         return RejectedRequest(error, GEMINI.error)
-    parsed = replace(parsed, warnings=limit_warnings(parsed.warnings))
+    parsed = replace(parsed, warnings=limit_warnings([*list_repairs(given), *parsed.warnings]))
     if not foreign:
         return parsed
     refusal = refuse(foreign)
-    source = parsed.request.source
+    source, tools = parsed.request.source, parsed.request.server_tools
     assert source is not None
-    source = replace(source, violations=tuple(refusal.violations))
-    return RejectedRequest(refusal, GEMINI.error, replace(parsed, request=replace(parsed.request, source=source)))
+    spelled = tuple(refusal.violations)
+    request = replace(parsed.request, source=replace(source, violations=spelled))
+    if tools is not None and tools.hosted is not None and len(foreign) == len(tools.hosted.unserved):
+        return replace(parsed, request=replace(request, server_tools=_spell_asks(tools, foreign, spelled)))
+    return RejectedRequest(refusal, GEMINI.error, replace(parsed, request=replace(request, server_tools=None)))
+
+
+def _spell_asks(tools: ServerTools, foreign: Sequence[Violation], spelled: tuple[Violation, ...]) -> ServerTools:
+    """Return the searches of a request, of which nothing else is refused, with paths in the caller's spelling."""
+    hosted = tools.hosted
+    assert hosted is not None
+    paths = {one.path: own.path for one, own in zip(foreign, spelled, strict=True)}
+    asks = tuple(replace(ask, path=paths[ask.path]) for ask in hosted.asks)
+    taken = tuple(replace(one, path=paths[one.path]) for one in hosted.violations)
+    return replace(tools, hosted=replace(hosted, asks=asks, violations=taken, unserved=spelled))
 
 
 def _pass_unread(
@@ -276,6 +291,7 @@ def _parse_request(
         text_joiner=GEMINI.text_joiner,
         policy=GEMINI.policy,
         stream=target.stream,
+        server_tools=make_server_tools((), (), function_paths=found.paths, hosted=found.hosted),
         paths=_PATHS,
         source=_make_source(given, body, messages, chosen.tools, params),
     )
@@ -299,7 +315,7 @@ def _make_source(
     params: Mapping[str, Any],
 ) -> Source:
     """Return the client's own body, for servers of this API. A field in both spellings is in it once."""
-    body = name_fields(canonical if has_doubles(given) else given)
+    body = name_fields(canonical if has_doubles(given, canonical) else given)
     contents, config = body.get("contents"), body.get("generationConfig")
     extensions = {name for name in given if name in _PASSED}
     extensions |= {name for name in config if name in _PASSED and name not in _NAMES} if config else set()

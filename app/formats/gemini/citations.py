@@ -6,15 +6,23 @@ https://ai.google.dev/api/generate-content#GroundingMetadata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from app.chat.accumulator import ReplyMessage
+import msgspec
+
+from app.chat.accumulator import ReplyMessage, is_json_object
 from app.formats.citations import write_responses_citation
 
 Json = dict[str, Any]
 
 
 def write_grounding(messages: Sequence[ReplyMessage]) -> Json:
-    """Return the citations of a reply; nothing if it has none. Places count from the beginning of all its texts."""
+    """Return the citations of a reply and the pages of its searches; nothing if it has none. Places count from the
+    beginning of all its texts."""
     chunks: dict[tuple[str, Any], int] = {}
+    queries = [query for message in messages if (query := _find_query(message)) is not None]
+    for message in messages:
+        hosted = None if message.result is None else message.result.hosted
+        for entry in () if hosted is None else hosted.entries:
+            chunks.setdefault((entry.url, entry.title), len(chunks))
     supports: list[Json] = []
     before = 0
     for message in messages:
@@ -27,7 +35,28 @@ def write_grounding(messages: Sequence[ReplyMessage]) -> Json:
                 supports.append({"segment": segment, "groundingChunkIndices": [number]})
         before += _count_bytes(message.text)
     webs = [{"web": {"uri": url, **({"title": title} if title else {})}} for url, title in chunks]
-    return {"groundingChunks": webs, **({"groundingSupports": supports} if supports else {})} if webs else {}
+    found: Json = {"webSearchQueries": queries} if queries else {}
+    found |= {"groundingChunks": webs} if webs else {}
+    return found | ({"groundingSupports": supports} if supports else {})
+
+
+def write_read_pages(messages: Sequence[ReplyMessage]) -> Json:
+    """Return `urlContextMetadata`: the pages that the gateway has read; nothing if it has read none."""
+    pages = []
+    for message in messages:
+        hosted = None if message.result is None else message.result.hosted
+        if hosted is not None and hosted.kind == "web_fetch" and hosted.url:
+            status = "SUCCESS" if hosted.error is None else "ERROR"
+            pages.append({"retrievedUrl": hosted.url, "urlRetrievalStatus": f"URL_RETRIEVAL_STATUS_{status}"})
+    return {"urlMetadata": pages} if pages else {}
+
+
+def _find_query(message: ReplyMessage) -> str | None:
+    """Return what a search of the gateway looked for; None for any other message."""
+    if message.kind != "function_call" or message.server is None or message.server.hosted != "web_search":
+        return None
+    query = msgspec.json.decode(message.text).get("query") if is_json_object(message.text) else None
+    return query if isinstance(query, str) else None
 
 
 def _list_citations(message: ReplyMessage) -> Iterator[Mapping[str, Any]]:

@@ -98,13 +98,15 @@ def _read_text(content: GeminiContent) -> str:
     return "".join(part.text or "" for part in content.parts or ())
 
 
-def write_embeddings(answer: Any, *, batch: bool) -> Json:
-    """Return the answer for the client. Raises ValueError if the server's is not one of `/v1/embeddings`."""
+def write_embeddings(answer: Any, count: int, *, batch: bool) -> Json:
+    """Return the answer to a request with so many texts for the client. Raises ValueError if the server's is not one of
+    `/v1/embeddings`, or if it does not say which vector is of which text."""
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise ValueError("the answer has no embeddings")
-    ordered = sorted(enumerate(rows), key=lambda row: _read_index(row[1], row[0]))
-    vectors = [row.get("embedding") for _, row in ordered]
+    if len(rows) != count:
+        raise ValueError(f"it has {len(rows)} embeddings for {count} texts")
+    vectors = [row.get("embedding") for row in _sort_rows(rows)]
     if not all(isinstance(vector, list) for vector in vectors):
         raise ValueError("the answer has embeddings that are no lists of numbers")
     written = [{"values": vector} for vector in vectors]
@@ -123,9 +125,16 @@ def is_own_answer(answer: Any) -> bool:
     )
 
 
-def _read_index(row: Mapping[str, Any], place: int) -> int:
-    index = row.get("index")
-    return index if type(index) is int else place
+def _sort_rows(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the rows in the order of the texts: by `index`, which the client's form has no place for. Without any,
+    that is their own order. Raises ValueError."""
+    given = [row.get("index") for row in rows]
+    if all(index is None for index in given):
+        return rows
+    placed = {index: row for index, row in zip(given, rows, strict=True) if type(index) is int}
+    if placed.keys() != set(range(len(rows))):
+        raise ValueError("each of its embeddings must have the `index` of another text")
+    return [placed[place] for place in range(len(rows))]
 
 
 def _write_usage(usage: Mapping[str, Any]) -> Json:

@@ -10,6 +10,7 @@ from app.formats.gemini.embeddings import BatchEmbedContentsRequest, EmbedConten
 from app.formats.openapi import (
     BodyPart,
     Described,
+    DescribedMediumFacts,
     FormatPart,
     Json,
     ServerToolNumbers,
@@ -70,7 +71,9 @@ class GeminiCandidate(Described):
     """In a stream only in the last chunk."""
     finishMessage: str | None = None
     groundingMetadata: dict[str, Any] | None = None
-    """Citations of web pages; places are bytes of the text in UTF-8."""
+    """Citations of web pages, and what the gateway has searched for; places are bytes of the text in UTF-8."""
+    urlContextMetadata: dict[str, Any] | None = None
+    """Pages that the gateway has read."""
 
 
 class GeminiUsage(Described):
@@ -86,6 +89,7 @@ class GeminiBeside(Described):
 
     warnings: list[str] | None = None
     server_tools: ServerToolNumbers | None = None
+    descriptions: list[DescribedMediumFacts] | None = None
     cost: float | None = None
     media: list[dict[str, Any]] | None = None
     """What the model server says of its media beside their bytes."""

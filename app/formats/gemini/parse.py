@@ -33,6 +33,8 @@ from app.formats.request_memory import keep, resume
 from app.formats.seal import Seal
 from app.validation.violations import find_unknown_keys, to_violations
 
+_encode_json = json.JSONEncoder(ensure_ascii=False).encode
+_encode_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _IGNORED = ("videoMetadata", "mediaResolution")
 """Fields of a part that ask for what no other server can do."""
 _LEFT_OUT = ("toolCall", "toolResponse")
@@ -102,30 +104,37 @@ class _Reader:
         self._calls = _OpenCalls()
         self._turn: list[tuple[str, _Content]] = []
         """The contents of the last turn, with which the next one may go on, and their places."""
+        self._role: Role = "user"
+        """That of the last turn."""
 
     def copy(self) -> "_Reader":
         """Return another reader that goes on from here. There are no violations."""
         copied = _Reader()
         copied._warnings, copied._messages = self._warnings.copy(), self._messages.copy()
-        copied._calls, copied._turn = self._calls.copy(), self._turn.copy()
+        copied._calls, copied._turn, copied._role = self._calls.copy(), self._turn.copy(), self._role
         return copied
 
     def add(self, place: str, content: _Content) -> None:
-        if self._turn and _find_role(self._turn[0][1]) != _find_role(content):
+        role = ROLES[(content.role or "user").lower()]
+        if role != self._role:
             self._end_turn()
+            self._role = role
         self._turn.append((place, content))
 
     def _end_turn(self) -> None:
         contents, self._turn = self._turn, []
         if not contents:
             return
-        path, role = contents[0][0], _find_role(contents[0][1])
+        path, role = contents[0][0], self._role
         parts: list[_Place] = []
         for place, content in contents:
-            if not isinstance(content, PlainContent):  # which has no other keys
-                self._warn_of_unknown(content, place)
             given: Sequence[_Part] = content.parts or ()
             placed = [(f"{place}.parts[{at}]", part) for at, part in enumerate(given)]
+            if not isinstance(content, PlainContent):  # which has no other keys
+                self._warn_of_unknown(content, place)
+            elif all([_has_one(part) for part in content.parts or ()]):
+                parts += placed
+                continue
             parts += [one for one in placed if self._is_read(one[1], one[0])]
         if role == "model":
             self._add_model(path, parts)
@@ -147,8 +156,6 @@ class _Reader:
 
     def _is_read(self, part: _Part, path: str) -> bool:
         """Whether a part is read. Warns of what is left out."""
-        if isinstance(part, PlainPart) and _has_one(part):
-            return True
         given = [name for name in DATA_FIELDS if getattr(part, name, None) is not None]
         if len(given) > 1:
             self.violations.append(Violation(path, f"must have one of {', '.join(given)}, not both"))
@@ -225,7 +232,7 @@ class _Reader:
     def _add_model(self, path: str, parts: Sequence[_Place]) -> None:
         turn = _ModelTurn()
         for place, part in parts:
-            media = self._read_media(part, place)
+            media = None if isinstance(part, PlainPart) else self._read_media(part, place)
             if part.functionResponse is not None:
                 self._refuse(place, "functionResponse", "model")
             elif media is not None:
@@ -244,10 +251,6 @@ class _Reader:
 def _has_one(part: PlainPart) -> bool:
     """Whether a part is not several things at once."""
     return (part.text is None) + (part.functionCall is None) + (part.functionResponse is None) >= 2
-
-
-def _find_role(content: _Content) -> Role:
-    return ROLES[(content.role or "user").lower()]
 
 
 class _Item:
@@ -319,7 +322,7 @@ class _ModelTurn:
     def add_call(self, path: str, part: _Part) -> None:
         given = part.functionCall
         assert given is not None
-        arguments = json.dumps(given.args or {}, ensure_ascii=False)
+        arguments = _encode_json(given.args or {})
         item = _Item("call", fields=self._take_fields(part.thoughtSignature))
         id_ = given.id or make_call_id(path, given.name)
         item.call = ToolCall(given.name, arguments, id_, path=f"{path}.functionCall")
@@ -328,29 +331,30 @@ class _ModelTurn:
 
     def finish(self, path: str) -> list[Message]:
         """Return the messages of the turn, which are several if two of its texts have fields of their own."""
-        items = self._open_seals()
+        items = self._open_seals() if self._seals else self._items
         messages: list[Message] = []
         parts: list[Part] = []
         details = [detail for seal in self._seals for detail in seal.details]
         extra: dict[str, Any] = {"reasoning_details": details} if details else {}
         for item in items:
-            has_text = any(type(part) is Text for part in parts)
-            if item.kind == "text" and has_text and (item.fields is not None or "extra_content" in extra):
-                messages.append(Message("assistant", tuple(parts), path=path, extra=extra))
-                parts, extra = [], {}
-            if item.fields is not None and item.kind == "text":
-                extra = {**extra, "extra_content": item.fields}
+            is_signed = item.kind == "text" and item.fields is not None
+            if item.kind == "text" and (is_signed or "extra_content" in extra):
+                if any(type(part) is Text for part in parts):
+                    messages.append(Message("assistant", tuple(parts), path=path, extra=extra))
+                    parts, extra = [], {}
+                if is_signed:
+                    extra = {**extra, "extra_content": item.fields}
             parts += self._make_part(item)
         messages.append(Message("assistant", tuple(parts), path=path, extra=extra))
-        thinks_twice = sum(type(part) is Reasoning for message in messages for part in message.parts) > 1
+        thinks_twice = [item.kind for item in items].count("reasoning") > 1
         turn = path if len(messages) > 1 or thinks_twice else None
         return [_with_turn(message, turn) for message in messages]
 
     def _make_part(self, item: _Item) -> list[Part]:
         if item.call is not None:
-            extra = {} if item.fields is None else {"extra_content": item.fields}
             call = item.call
-            call = ToolCall(call.name, call.arguments, call.id, extra, call.path)
+            if item.fields is not None:
+                call = ToolCall(call.name, call.arguments, call.id, {"extra_content": item.fields}, call.path)
             self.calls.append((call, item.has_id))
             return [call]
         if item.media is not None:
@@ -433,7 +437,7 @@ def _write_response(value: Any) -> str:
         [(key, inner)] = value.items()
         if key in _RESULT_KEYS and isinstance(inner, str):
             return inner
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encode_compact(value)
 
 
 def _write_code(part: _Part) -> str:

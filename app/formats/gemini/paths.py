@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl
 KEY_HEADER = b"x-goog-api-key"
 _VERSIONS = ("/v1beta/", "/v1alpha/", "/v1beta1/", "/v1/projects/", "/v1/publishers/", "/upload/")
 _OWN_PATHS = ("/v1beta", "/v1alpha", "/v1beta1")
-_METHOD = re.compile(r"/v1/models/.+:[A-Za-z]+")
-_MODELS = ("/v1/models", "/v1/models/")
+_MODELS = "/models/"
+"""Also below a base URL that is wrong: its client must be able to read the error."""
 _CLIENT_HEADER = b"x-goog-api-client"
 _SKIPS_ERRORS = re.compile(rb"google-genai-sdk/1\.[^ ]* gl-node/")
 """@google/genai before version 2: gemini-cli 0.61.0, which has 1.30, ended well with the half of a text."""
@@ -20,8 +20,9 @@ def is_gemini_request(method: str, path: str, query: bytes, headers: Mapping[byt
     if path in _OWN_PATHS or path.startswith(_VERSIONS):
         return True
     if method == "POST":
-        return _METHOD.fullmatch(path) is not None
-    if path not in _MODELS and not path.startswith(_MODELS[1]):
+        model, _, name = path.rpartition(":")
+        return _MODELS in model and not model.endswith(_MODELS) and name.isalpha() and name.isascii()
+    if _MODELS not in f"{path}/":
         return False
     return KEY_HEADER in headers or _CLIENT_HEADER in headers or find_key(query) is not None
 

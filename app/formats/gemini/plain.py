@@ -1,4 +1,4 @@
-"""The contents and parts that nearly every conversation consists of, in their usual form.
+"""The contents, parts and functions that nearly every conversation consists of, in their usual form.
 
 `schema` has every other part and field, and says what is wrong with one; its models take several times as long.
 """
@@ -40,3 +40,11 @@ class PlainPart(Struct, frozen=True, forbid_unknown_fields=True):
 class PlainContent(Struct, frozen=True, forbid_unknown_fields=True):
     role: Literal["user", "model", "function", "system"] | None = None
     parts: list[PlainPart] | None = None
+
+
+class PlainFunction(Struct, frozen=True, forbid_unknown_fields=True):
+    name: _Name
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    parametersJsonSchema: dict[str, Any] | None = None
+    model_extra: ClassVar[None] = None

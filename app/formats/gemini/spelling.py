@@ -7,6 +7,7 @@ in the caller's own spelling back, for errors.
 
 import re
 from collections.abc import Iterable, Sequence
+from operator import is_
 from typing import Any
 
 from app.errors import Violation
@@ -39,6 +40,7 @@ _CAMEL: dict[str, str] = {to_snake(name): name for name in _WORDS.split()} | {
     "_response_json_schema": "responseJsonSchema",
 }
 """The names of the API with more than one word, by those that callers write instead."""
+_RENAMED = _CAMEL.keys()
 _OPAQUE = frozenset(
     {
         *("args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema"),
@@ -74,7 +76,34 @@ def canonicalize(value: Any) -> Any:
 
 
 def _canonicalize_all(values: Sequence[Any]) -> list[Any]:
-    return [canonicalize(value) for value in values]
+    """Return values in the documentation's spelling. Where all are in it, they are the same objects."""
+    return list(values) if _are_canonical(values) else [canonicalize(value) for value in values]
+
+
+def _are_canonical(values: Sequence[Any]) -> bool:
+    """Whether nothing in these values has another name, or is null or an object in the place of a list. They are looked
+    at level by level: a call for each object would cost more."""
+    level: Sequence[Any] = values
+    while level:
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, list):
+                inner += value
+                continue
+            if not isinstance(value, dict):
+                continue
+            if not _RENAMED.isdisjoint(value):
+                return False
+            for name, member in value.items():
+                if isinstance(member, str):
+                    if name in _TEXT_LISTS:
+                        return False
+                elif member is None or (name in _LISTS and not isinstance(member, list)):
+                    return False
+                elif name not in _OPAQUE:
+                    inner.append(member)
+        level = inner
+    return True
 
 
 def name_fields(fields: dict[str, Any]) -> dict[str, Any]:
@@ -87,13 +116,21 @@ def name_fields(fields: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def has_doubles(body: dict[str, Any]) -> bool:
-    """Whether a body has a field in both spellings, at any depth. Only one of the two is read."""
-    contents = body.get("contents")
+def has_doubles(body: dict[str, Any], canonical: dict[str, Any]) -> bool:
+    """Whether a body has a field in both spellings, at any depth. Only one of the two is read. `canonical` is the body
+    as it was read."""
+    rest = {name: 0 if _is_unchanged(value, canonical.get(name)) else value for name, value in body.items()}
+    contents = rest.get("contents")
     if not isinstance(contents, list):
-        return _has_doubles(body)
+        return _has_doubles(rest)
     doubled: list[bool] = map_entries(contents, _find_doubles)
-    return any(doubled) or _has_doubles({**body, "contents": None})
+    return any(doubled) or _has_doubles({**rest, "contents": 0})
+
+
+def _is_unchanged(value: Any, read: Any) -> bool:
+    """Whether a list has the same objects as what was read of it, in which there are no doubles."""
+    both = isinstance(value, list) and isinstance(read, list) and len(value) == len(read)
+    return both and all(map(is_, value, read))
 
 
 def _find_doubles(values: Sequence[Any]) -> list[bool]:
@@ -107,7 +144,7 @@ def _has_doubles(value: Any) -> bool:
         if isinstance(one, list):
             waiting += [inner for inner in one if isinstance(inner, _NESTED)]
         elif isinstance(one, dict):
-            if not _CAMEL.keys().isdisjoint(one):
+            if not _RENAMED.isdisjoint(one):
                 given = [name for name, inner in one.items() if inner is not None]
                 if len({_CAMEL.get(name, name) for name in given}) < len(given):
                     return True

@@ -26,7 +26,7 @@ from app.errors import UpstreamFailed
 from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.gemini.chunks import drop_finish, is_last, join_chunks, rename_model
-from app.formats.gemini.citations import write_grounding
+from app.formats.gemini.citations import write_grounding, write_read_pages
 from app.formats.gemini.errors import WRITE_ERROR
 from app.formats.gemini.schema import FORMAT, MALFORMED_CALL, MAX_TOKENS, SAFETY, STOP
 from app.formats.gemini.signatures import find_own_signature, holds_something, write_signature
@@ -264,6 +264,9 @@ class _Tail:
         grounding = write_grounding(accumulator.messages)
         if grounding:
             self.candidate["groundingMetadata"] = grounding
+        pages = write_read_pages(accumulator.messages)
+        if pages:
+            self.candidate["urlContextMetadata"] = pages
         self.beside: Json = {"usageMetadata": write_usage(finish), **_write_beside(info, finish, accumulator)}
 
 
@@ -273,8 +276,7 @@ def _write_beside(info: ReplyInfo, finish: Finish, accumulator: MessageAccumulat
     if is_usage_estimated(finish):
         warnings.append(USAGE_ESTIMATED)
     beside: Json = {"warnings": warnings} if warnings else {}
-    if finish.server_tools is not None:
-        beside["server_tools"] = finish.server_tools.to_dict()
+    beside |= info.write_extensions(finish)
     if finish.usage is not None and finish.usage.get("cost") is not None:
         beside["cost"] = finish.usage["cost"]
     media = [one.media for one in accumulator.messages if one.media is not None and one.media.fields]

@@ -3,12 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from app.chat.hosted_tools import HostedAsk, HostedAsks
 from app.chat.messages import Tool
 from app.errors import Violation
 from app.formats.gemini.json_schema import read_schema
+from app.formats.gemini.plain import PlainFunction
+from app.formats.hosted_asks import GEMINI_KINDS, read_gemini_tool
 from app.other_apis import NO_PARAMETERS
 from app.validation.violations import json_path, to_violations
 
@@ -71,6 +75,8 @@ class FoundTools(Struct, frozen=True):
     foreign: Sequence[Violation] = ()
     """Those of `violations` that are about tools of Google's servers."""
     warnings: Sequence[str] = ()
+    hosted: HostedAsks | None = None
+    """Those of them that search or read pages, which the gateway may run itself."""
 
 
 def parse_tools(entries: Any) -> FoundTools:
@@ -92,6 +98,8 @@ class _ToolReader:
         self._paths: list[str] = []
         self._violations: list[Violation] = []
         self._foreign: list[Violation] = []
+        self._asks: list[HostedAsk] = []
+        self._unserved: list[Violation] = []
         self._warnings: list[str] = []
 
     def add_entry(self, entry: Any, path: str) -> None:
@@ -103,6 +111,9 @@ class _ToolReader:
             if name in _HOSTED:
                 self._refuse(place, _BY_GOOGLE)
                 self._foreign.append(self._violations[-1])
+                if name in GEMINI_KINDS:
+                    self._asks.append(read_gemini_tool(name, value, place))
+                    self._unserved.append(self._violations[-1])
             elif name != "functionDeclarations":
                 self._warnings.append(f"{place} is not known here and was ignored")
             elif not isinstance(value, list):
@@ -113,7 +124,7 @@ class _ToolReader:
 
     def _add_function(self, value: Any, path: str) -> None:
         try:
-            function = GeminiFunction.model_validate(value)
+            function = _read_plain(value) or GeminiFunction.model_validate(value)
         except ValidationError as error:
             self._violations += to_violations(error, value, path, GeminiFunction)
             return
@@ -131,10 +142,30 @@ class _ToolReader:
 
     def finish(self) -> FoundTools:
         tools, paths = tuple(self._tools), tuple(self._paths)
-        return FoundTools(tools, paths, self._violations, self._foreign, self._warnings)
+        return FoundTools(tools, paths, self._violations, self._foreign, self._warnings, self._make_hosted())
+
+    def _make_hosted(self) -> HostedAsks | None:
+        """Return the searches, each kind once."""
+        asks = {ask.kind: ask for ask in reversed(self._asks)}
+        taken = [
+            Violation(ask.path, f"takes the name {ask.name!r}, which a function of this request has")
+            for ask in asks.values()
+            if ask.name in self._names
+        ]
+        if not asks:
+            return None
+        return HostedAsks(tuple(asks), tuple(asks.values()), violations=tuple(taken), unserved=tuple(self._unserved))
 
 
-def _make_tool(function: GeminiFunction) -> Tool:
+def _read_plain(value: Any) -> PlainFunction | None:
+    """Return a function of the usual form; None for another one, and for one that is not valid."""
+    try:
+        return msgspec.convert(value, PlainFunction)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return None
+
+
+def _make_tool(function: GeminiFunction | PlainFunction) -> Tool:
     schema: dict[str, Any] = {"name": function.name}
     if function.description is not None:
         schema["description"] = function.description

@@ -15,7 +15,7 @@ from app.formats.base import DEFAULT_OPTIONS, Options
 from app.formats.body import ParsedRequest, RejectedRequest, ReplySettings, find_user
 from app.formats.chat_body import ChatRequestBody
 from app.formats.conversation import KNOWN_PARAMS, SharedFields, find_list_violations, parse_conversation
-from app.formats.json_object import parse_object
+from app.formats.json_object import list_repairs, parse_object
 from app.formats.openai import OPENAI
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
 from app.formats.request_limits import RequestLimits, limit_warnings
@@ -121,7 +121,7 @@ def _parse(given: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
         violations += error.violations
     if violations:
         raise InvalidInput(violations)
-    warnings = [*renamed.list_warnings(), *_warn_of_prompts(given)]
+    warnings = [*list_repairs(given), *renamed.list_warnings(), *_warn_of_prompts(given)]
     return replace(parsed, warnings=limit_warnings([*warnings, *parsed.warnings])) if warnings else parsed
 
 

@@ -8,6 +8,7 @@ from app.formats.openai.body import CompletionsBody
 from app.formats.openapi import (
     BodyPart,
     Described,
+    DescribedMediumFacts,
     ErrorDetail,
     FormatPart,
     Json,
@@ -106,6 +107,8 @@ class ChatCompletion(Described):
     """An extension of Parley."""
     server_tools: ServerToolNumbers | None = None
     """An extension of Parley: only of a reply that offered tools which the gateway runs."""
+    descriptions: list[DescribedMediumFacts] | None = None
+    """Only if the model got media in the words of another one."""
 
 
 class FunctionDelta(Described):
@@ -162,6 +165,8 @@ class ChatCompletionChunk(Described):
     server_message: ToldServerMessage | None = None
     """An extension of Parley: a turn of a reply with tools that the gateway runs, or a result, as it comes."""
     server_tools: ServerToolNumbers | None = None
+    """In the chunk with the finish reason."""
+    descriptions: list[DescribedMediumFacts] | None = None
     """In the chunk with the finish reason."""
 
 

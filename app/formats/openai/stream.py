@@ -151,9 +151,10 @@ class ChunkEncoder(DeltaEncoder):
         delta = b"{}"
         if finish.server_tools is not None:
             reason = FINISH_REASONS.get(finish.reason, reason)
-            suffix += b',"server_tools":%b' % escape_line_separators(_json(finish.server_tools.to_dict()))
             if self._served.entries:
                 delta = escape_line_separators(_json({"server_messages": self._served.entries}))
+        for name, value in self._info.write_extensions(finish).items():
+            suffix += b',"%b":%b' % (name.encode(), escape_line_separators(_json(value)))
         out = self._details(self._accumulator.loose_extra) + self._delta(delta, _json(reason), suffix)
         if self._info.include_usage:
             out += b'%b],"usage":%b}\n\n' % (self._head, _json(_write_usage(finish.usage)))
@@ -204,11 +205,9 @@ class CompletionEncoder(WholeEncoder):
         info = self._info
         warnings = info.warnings_with(finish)
         reason: str = finish.reason
-        tools: dict[str, Any] = {}
         message = self._message()
         if finish.server_tools is not None:
             reason = FINISH_REASONS.get(finish.reason, reason)
-            tools = {"server_tools": finish.server_tools.to_dict()}
             if served := self._list_served():
                 message["server_messages"] = served
         return {
@@ -221,7 +220,7 @@ class CompletionEncoder(WholeEncoder):
             ],
             "usage": _write_usage(finish.usage),
             **({"warnings": warnings} if warnings else {}),
-            **tools,
+            **info.write_extensions(finish),
         }
 
     def _list_logprobs(self) -> dict[str, Any] | None:

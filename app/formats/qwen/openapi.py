@@ -5,7 +5,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from app.chat.events import FinishReason
-from app.formats.openapi import Described, ErrorBody, ErrorDetail, FormatPart, ServerToolNumbers, TokenNumbers
+from app.formats.openapi import (
+    Described,
+    DescribedMediumFacts,
+    ErrorBody,
+    ErrorDetail,
+    FormatPart,
+    ServerToolNumbers,
+    TokenNumbers,
+)
 from app.formats.qwen.schema import QwenMessage
 
 Kind: TypeAlias = Literal["reasoning_content", "content", "function_call", "function_result"]
@@ -32,6 +40,8 @@ class ChatReply(Described):
     """What the server sent beside the messages."""
     server_tools: ServerToolNumbers | None = None
     """Only of a reply that offered tools which the gateway runs."""
+    descriptions: list[DescribedMediumFacts] | None = None
+    """Only if the model got media in the words of another one."""
 
 
 class StartedCall(Described):
@@ -127,6 +137,7 @@ class ResponseCompletedFrame(Frame):
     warnings: list[str]
     extra: dict[str, Any] | None = None
     server_tools: ServerToolNumbers | None = None
+    descriptions: list[DescribedMediumFacts] | None = None
 
 
 class ResponseFailedFrame(Frame):

@@ -103,9 +103,8 @@ def write_finish(finish: Finish, accumulator: MessageAccumulator, info: ReplyInf
         "usage": finish.usage,
         "cached": is_cached(info, finish),
         "warnings": info.warnings_with(finish),
+        **info.write_extensions(finish),
     }
-    if finish.server_tools is not None:
-        body["server_tools"] = finish.server_tools.to_dict()
     if accumulator.loose_extra or finish.native_reason is not None:
         native = {} if finish.native_reason is None else {"native_finish_reason": finish.native_reason}
         body["extra"] = {**accumulator.loose_extra, **native}

@@ -34,7 +34,7 @@ from app.formats.body import (
     select_native,
 )
 from app.formats.conversation import Metadata
-from app.formats.json_object import parse_object
+from app.formats.json_object import list_repairs, parse_object
 from app.formats.old_media import parse_lists
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
 from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
@@ -246,7 +246,7 @@ class _BodyReader:
         self._violations: list[Violation] = []
         self._foreign: list[Violation] = []
         """What only servers of other APIs refuse."""
-        self._warnings: list[str] = renamed.list_warnings()
+        self._warnings: list[str] = [*list_repairs(body), *renamed.list_warnings()]
         self._names = renamed.names
         """The caller's names of fields that another API has."""
         self._param_names = {

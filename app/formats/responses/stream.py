@@ -484,8 +484,7 @@ class ResponseEventEncoder(DeltaEncoder):
         if is_usage_estimated(finish):
             warnings.append(USAGE_ESTIMATED)
         parley: dict[str, Any] = {"warnings": warnings} if warnings else {}
-        if summary is not None:
-            parley["server_tools"] = summary.to_dict()
+        parley |= self._info.write_extensions(finish)
         if parley:
             fields["parley"] = parley
         status = "incomplete" if unfinished else "completed"

@@ -2,7 +2,9 @@
 
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from app.observe.request_log.entry import BodyFacts, BodyKind, Header
@@ -18,8 +20,15 @@ _LOGGED_PREFIXES = ("anthropic-", "openai-", "x-ratelimit-", "x-parley-")
 
 def choose_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[Header, ...]:
     """Return the headers that may be kept: those of a short list. None of them holds a key or a cookie."""
-    named = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
-    return tuple([line for line in named if line[0] in _LOGGED_HEADERS or line[0].startswith(_LOGGED_PREFIXES)])
+    named = [(_choose_name(name), value) for name, value in headers]
+    return tuple([(name, value.decode("latin-1")) for name, value in named if name])
+
+
+@lru_cache(512)
+def _choose_name(name: bytes) -> str:
+    """Return the name of a header that may be kept; empty for others."""
+    text = name.decode("latin-1").lower()
+    return text if text in _LOGGED_HEADERS or text.startswith(_LOGGED_PREFIXES) else ""
 
 
 class ByteBudget:
@@ -99,7 +108,7 @@ class CapturedBody:
     """One body, as far as it has come."""
 
     __slots__ = (
-        *("_room", "data", "end", "exchange", "headers", "is_cut", "kind", "parts", "path", "size", "status"),
+        *("_room", "data", "end", "exchange", "headers", "is_cut", "kind", "path", "size", "status", "times"),
         "upstream",
     )
 
@@ -112,8 +121,8 @@ class CapturedBody:
         self.status = 0
         self.headers: Sequence[tuple[bytes, bytes]] = ()
         self.data: list[bytes | bytearray] = []
-        self.parts: list[tuple[float, int]] = []
-        """When each read or frame came, by `time.perf_counter`, and its size."""
+        self.times: list[float] = []
+        """When each of them came, by `time.perf_counter`, if they are reads or frames."""
         self.size = 0
         self.end = ""
         self.is_cut = False
@@ -132,7 +141,7 @@ class CapturedBody:
             return
         room.free -= size
         self.data.append(data)
-        self.parts.append((time.perf_counter(), size))
+        self.times.append(time.perf_counter())
 
     def record_whole(self, data: bytes | bytearray) -> None:
         """Keep the body of a request. One that is larger than an entry may be is cut when it is written, where it can
@@ -149,9 +158,15 @@ class CapturedBody:
 
     def clear(self) -> None:
         """Free the bytes."""
-        self.data, self.parts = [], []
+        self.data, self.times = [], []
+
+    def list_parts(self) -> "tuple[array[float], array[int]]":
+        """Return when each read or frame came, in milliseconds, and its size."""
+        began = self._room.began
+        return array("d", [(at - began) * 1000 for at in self.times]), array("Q", map(len, self.data))
 
     def describe(self) -> BodyFacts:
+        """Return what is known of the body, without its parts."""
         return BodyFacts(
             self.kind,
             self.exchange,
@@ -161,7 +176,7 @@ class CapturedBody:
             self.upstream,
             self.path,
             choose_headers(self.headers),
-            tuple([(round((at - self._room.began) * 1000, 3), size) for at, size in self.parts]),
+            (),
             self.end,
         )
 
@@ -195,6 +210,11 @@ class RequestCapture:
     @property
     def holds_bodies(self) -> bool:
         return self._room.max_bytes > 0
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a guard may change the reply."""
+        return self.list_values is not dict
 
     def take(self, size: int) -> bool:
         """Whether there is place for what is known of the request beside its bodies."""

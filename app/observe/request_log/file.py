@@ -1,15 +1,17 @@
 """The file of the request log: SQLite, which the workers of one machine share.
 
-A body is a list of lists of pieces. Equal pieces, and equal lists, of one caller are kept once; each has the number of
-its uses, so that what no entry needs is deleted with the last entry that does. What is deleted is overwritten.
+An entry is a row that is searched, and one that is read: its figures, and its bodies in one compressed value. A long
+body of a request is a text of its own, mostly a difference from an earlier one of its caller, its base: its bytes are
+the first ones of the base, new ones, and the last ones of the base. Each text has the number of its uses, by entries
+and by texts, so that what no entry needs is deleted with the last entry that does. What is deleted is overwritten.
 """
 
 import contextlib
-import hashlib
 import os
 import sqlite3
 import threading
 import time
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,46 +20,38 @@ from typing import TypeAlias
 import msgspec
 import zstandard
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.observe.request_log.entry import Body, BodyFacts, Figures, LoggedRequest
 from app.state.sqlite import empty_wal
 
 _APPLICATION_ID = 0x5061726E
-_VERSION = 1
+_VERSION = 2
 _BUSY_SECONDS = 5.0
 _WAL_SECONDS = 2.0
 """How long a deletion waits for readers, so that the log of changes can be emptied."""
 DELETED_TOGETHER = 1000
-_LEVEL = 3
+_LEVEL = 1
+"""Of zstd. What is much alike, as the frames of a stream are, gets hardly smaller with a higher one."""
 _SCHEMA = """
 CREATE TABLE entries (
     id INTEGER PRIMARY KEY AUTOINCREMENT, ended_at REAL NOT NULL, request_id TEXT NOT NULL, key TEXT NOT NULL,
     owner TEXT NOT NULL, user TEXT NOT NULL, model TEXT NOT NULL, endpoint TEXT NOT NULL, status INTEGER NOT NULL,
-    error TEXT, cache TEXT NOT NULL, figures BLOB NOT NULL
+    error TEXT, cache TEXT NOT NULL, texts BLOB
 );
-CREATE INDEX entries_by_end ON entries (ended_at);
-CREATE INDEX entries_by_request ON entries (request_id);
-CREATE INDEX entries_by_key ON entries (key);
-CREATE TABLE bodies (
-    entry INTEGER NOT NULL, number INTEGER NOT NULL, facts BLOB NOT NULL, lists BLOB NOT NULL,
-    PRIMARY KEY (entry, number)
-) WITHOUT ROWID;
-CREATE TABLE lists (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, hash BLOB NOT NULL, pieces BLOB NOT NULL,
-    uses INTEGER NOT NULL, UNIQUE (owner, hash)
+CREATE TABLE contents (id INTEGER PRIMARY KEY, figures BLOB NOT NULL, bodies BLOB NOT NULL);
+CREATE TABLE texts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, base INTEGER NOT NULL, prefix INTEGER NOT NULL, suffix INTEGER NOT NULL,
+    data BLOB NOT NULL, uses INTEGER NOT NULL
 );
-CREATE INDEX unused_lists ON lists (id) WHERE uses <= 0;
-CREATE TABLE pieces (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, hash BLOB NOT NULL, data BLOB NOT NULL,
-    uses INTEGER NOT NULL, UNIQUE (owner, hash)
-);
-CREATE INDEX unused_pieces ON pieces (id) WHERE uses <= 0;
+CREATE INDEX unused_texts ON texts (id) WHERE uses <= 0;
 """
+# The entries have no other index: each one would cost a request as much as all of its rows. A search takes 0.1 s for a
+# million of them.
 _COLUMNS = ("id", "key", "user", "model", "endpoint", "status", "error", "cache", "request_id", "owner")
 _read_ids = msgspec.msgpack.Decoder(list[int]).decode
-_write_ids = msgspec.msgpack.Encoder().encode
-_read_facts = msgspec.json.Decoder(BodyFacts).decode
-_read_figures = msgspec.json.Decoder(Figures).decode
+_write = msgspec.msgpack.Encoder().encode
+_read_figures = msgspec.msgpack.Decoder(Figures).decode
 Value: TypeAlias = str | int | float
 
 
@@ -92,16 +86,19 @@ def name_entry(id_: str, owner: str | None = None) -> Query:
     return Query(request_id=id_, owner=owner)
 
 
-class StoredList(Struct, frozen=True):
-    """A list of pieces, which the file has already; or new ones."""
-
-    id: int = 0
-    pieces: Sequence[bytes] = ()
-
-
 class NewBody(Struct, frozen=True):
+    """A body as it is kept."""
+
     facts: BodyFacts
-    lists: Sequence[StoredList]
+    data: bytes = b""
+    text: int = 0
+    """The id of the text with the bytes, in place of `data`."""
+    times: bytes = b""
+    """When the parts of a response came, as doubles in milliseconds, and their sizes; in place of those of `facts`."""
+    sizes: bytes = b""
+
+
+_read_bodies = msgspec.msgpack.Decoder(list[NewBody]).decode
 
 
 class NewEntry(Struct, frozen=True):
@@ -118,6 +115,8 @@ class LogFile:
         self._path = path
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        self.openings = 0
+        """How often the file was opened. It may be another one each time, with other texts of the same ids."""
 
     @property
     def name(self) -> str:
@@ -149,16 +148,19 @@ class LogFile:
     def delete(self, query: Query) -> int:
         """Delete the entries, with all pieces that no other entry needs, and return their number. Nothing of them is
         left in the file."""
-        deleted = 0
+        deleted = last = 0
+        where, values = _write_where(query)
+        text = (
+            f"SELECT id FROM entries{where}{' AND' if where else ' WHERE'} id > ? ORDER BY id LIMIT {DELETED_TOGETHER}"
+        )
         while True:
             with self._transaction() as connection:
-                where, values = _write_where(query)
-                text = f"SELECT id FROM entries{where} ORDER BY id LIMIT {DELETED_TOGETHER}"
-                ids = [id_ for (id_,) in connection.execute(text, values)]
+                ids = [id_ for (id_,) in connection.execute(text, (*values, last))]
                 _delete_entries(connection, ids)
             deleted += len(ids)
             if len(ids) < DELETED_TOGETHER:
                 break
+            last = ids[-1]
         if deleted:
             self._shrink()
         return deleted
@@ -197,7 +199,7 @@ class LogFile:
     def find_entries(self, query: Query, most: int) -> list[LoggedRequest]:
         """Return the newest entries without their bodies."""
         where, values = _write_where(query)
-        text = f"SELECT id, figures FROM entries{where} ORDER BY id DESC LIMIT ?"
+        text = f"SELECT id, figures FROM entries JOIN contents USING (id){where} ORDER BY id DESC LIMIT ?"
         with self._use() as connection:
             rows = connection.execute(text, (*values, most)).fetchall()
         return [LoggedRequest(id_, _read_figures(figures)) for id_, figures in rows]
@@ -231,6 +233,7 @@ class LogFile:
             try:
                 if self._connection is None:
                     self._connection = _open(self._path)
+                    self.openings += 1
                 yield self._connection
             except (sqlite3.Error, OSError, msgspec.MsgspecError, zstandard.ZstdError) as error:
                 self.close()  # the next use opens the file again: it may have been replaced, or the disk has place
@@ -241,92 +244,79 @@ class EntryWriter:
     """Adds entries in a transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self._execute = connection.execute
         self._compress = zstandard.ZstdCompressor(level=_LEVEL).compress
 
-    def find_list(self, id_: int) -> bool:
-        """Whether the file still has this list. Ids are not used again."""
-        return bool(self._connection.execute("SELECT 1 FROM lists WHERE id = ?", (id_,)).fetchall())
+    def add_text(self, data: bytes, base: int = 0, prefix: int = 0, suffix: int = 0) -> int | None:
+        """Add the body of a request, as these bytes between the first and the last ones of another text, and return its
+        id; None if the file no longer has the other one. An entry must follow that has it."""
+        if base and not self._execute("UPDATE texts SET uses = uses + 1 WHERE id = ?", (base,)).rowcount:
+            return None
+        text = "INSERT INTO texts (base, prefix, suffix, data, uses) VALUES (?, ?, ?, ?, 1)"
+        return self._execute(text, (base, prefix, suffix, self._compress(data))).lastrowid
 
-    def add(self, entry: NewEntry) -> list[int]:
-        """Add an entry, and return the ids of its lists in the order of its bodies."""
+    def add(self, entry: NewEntry) -> None:
         figures = entry.figures
+        texts = [body.text for body in entry.bodies if body.text]
         row = (entry.ended_at, figures.request_id, figures.key, figures.owner, entry.user, figures.model)
-        more = (figures.endpoint, figures.status, figures.error, figures.cache, msgspec.json.encode(figures))
-        id_ = self._connection.execute(
-            "INSERT INTO entries "
-            "(ended_at, request_id, key, owner, user, model, endpoint, status, error, cache, figures) "
-            f"VALUES ({', '.join('?' * 11)})",
-            (*row, *more),
-        ).lastrowid
-        all_ids: list[int] = []
-        for number, body in enumerate(entry.bodies):
-            ids = [one.id or self._find_or_add_list(figures.owner, one.pieces) for one in body.lists]
-            all_ids += ids
-            values = (id_, number, msgspec.json.encode(body.facts), _write_ids(ids))
-            self._connection.execute("INSERT INTO bodies VALUES (?, ?, ?, ?)", values)
-        uses = [(count, list_id) for list_id, count in Counter(all_ids).items()]
-        self._connection.executemany("UPDATE lists SET uses = uses + ? WHERE id = ?", uses)
-        return all_ids
-
-    def _find_or_add_list(self, owner: str, pieces: Sequence[bytes]) -> int:
-        ids = [self._find_or_add_piece(owner, piece) for piece in pieces]
-        packed = _write_ids(ids)
-        digest = _hash(packed)
-        text = "SELECT id FROM lists WHERE owner = ? AND hash = ?"
-        for (found,) in self._connection.execute(text, (owner, digest)).fetchall():
-            return int(found)
-        self._connection.executemany("UPDATE pieces SET uses = uses + 1 WHERE id = ?", [(id_,) for id_ in ids])
-        text = "INSERT INTO lists (owner, hash, pieces, uses) VALUES (?, ?, ?, 0)"
-        return self._connection.execute(text, (owner, digest, packed)).lastrowid or 0
-
-    def _find_or_add_piece(self, owner: str, piece: bytes) -> int:
-        digest = _hash(piece)
-        text = "SELECT id FROM pieces WHERE owner = ? AND hash = ?"
-        for (found,) in self._connection.execute(text, (owner, digest)).fetchall():
-            return int(found)
-        text = "INSERT INTO pieces (owner, hash, data, uses) VALUES (?, ?, ?, 0)"
-        return self._connection.execute(text, (owner, digest, self._compress(piece))).lastrowid or 0
+        more = (figures.endpoint, figures.status, figures.error, figures.cache, _write(texts) if texts else None)
+        id_ = self._execute(_INSERT_ENTRY, (*row, *more)).lastrowid
+        bodies = self._compress(_write(entry.bodies))
+        self._execute("INSERT INTO contents VALUES (?, ?, ?)", (id_, _write(figures), bodies))
 
 
-def _hash(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=20).digest()
+_INSERT_ENTRY = f"""
+INSERT INTO entries (ended_at, request_id, key, owner, user, model, endpoint, status, error, cache, texts)
+VALUES ({", ".join("?" * 11)})
+"""
 
 
 def _delete_entries(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
     rows = [(id_,) for id_ in ids]
-    lists: Counter[int] = Counter()
+    uses: Counter[int] = Counter()
     for row in rows:
-        for (packed,) in connection.execute("SELECT lists FROM bodies WHERE entry = ?", row).fetchall():
-            lists.update(_read_ids(packed))
-    connection.executemany("UPDATE lists SET uses = uses - ? WHERE id = ?", [(n, id_) for id_, n in lists.items()])
-    pieces: Counter[int] = Counter()
-    for (packed,) in connection.execute("SELECT pieces FROM lists WHERE uses <= 0").fetchall():
-        pieces.update(_read_ids(packed))
-    connection.executemany("UPDATE pieces SET uses = uses - ? WHERE id = ?", [(n, id_) for id_, n in pieces.items()])
-    connection.execute("DELETE FROM lists WHERE uses <= 0")
-    connection.execute("DELETE FROM pieces WHERE uses <= 0")
-    connection.executemany("DELETE FROM bodies WHERE entry = ?", rows)
+        for (packed,) in connection.execute("SELECT texts FROM entries WHERE id = ?", row).fetchall():
+            uses.update(() if packed is None else _read_ids(packed))
+    while uses:  # what is deleted no longer needs its base
+        connection.executemany("UPDATE texts SET uses = uses - ? WHERE id = ?", [(n, id_) for id_, n in uses.items()])
+        unused = connection.execute("SELECT base FROM texts WHERE uses <= 0").fetchall()
+        connection.execute("DELETE FROM texts WHERE uses <= 0")
+        uses = Counter(base for (base,) in unused if base)
+    connection.executemany("DELETE FROM contents WHERE id = ?", rows)
     connection.executemany("DELETE FROM entries WHERE id = ?", rows)
 
 
 def _read_entry(connection: sqlite3.Connection, id_: int) -> LoggedRequest | None:
-    for (figures,) in connection.execute("SELECT figures FROM entries WHERE id = ?", (id_,)).fetchall():
-        rows = connection.execute("SELECT facts, lists FROM bodies WHERE entry = ? ORDER BY number", (id_,)).fetchall()
-        bodies = [Body(_read_facts(facts), _read_pieces(connection, lists)) for facts, lists in rows]
-        return LoggedRequest(id_, _read_figures(figures), tuple(bodies))
+    for figures, bodies in connection.execute("SELECT figures, bodies FROM contents WHERE id = ?", (id_,)).fetchall():
+        packed = zstandard.ZstdDecompressor().decompress(bodies)
+        return LoggedRequest(
+            id_, _read_figures(figures), tuple([_read_body(connection, one) for one in _read_bodies(packed)])
+        )
     return None
 
 
-def _read_pieces(connection: sqlite3.Connection, lists: bytes) -> bytes:
+def _read_body(connection: sqlite3.Connection, body: NewBody) -> Body:
+    facts = body.facts
+    if body.times:
+        times, sizes = array("d"), array("Q")
+        times.frombytes(body.times)
+        sizes.frombytes(body.sizes)
+        facts = replace(facts, parts=tuple([(round(at, 3), size) for at, size in zip(times, sizes, strict=True)]))
+    return Body(facts, _read_text(connection, body.text) if body.text else body.data)
+
+
+def _read_text(connection: sqlite3.Connection, id_: int) -> bytes:
+    """Return the bytes of a text, from those of its last base on."""
     decompress = zstandard.ZstdDecompressor().decompress
-    data = []
-    for list_id in _read_ids(lists):
-        ((packed,),) = connection.execute("SELECT pieces FROM lists WHERE id = ?", (list_id,)).fetchall()
-        for piece_id in _read_ids(packed):
-            ((piece,),) = connection.execute("SELECT data FROM pieces WHERE id = ?", (piece_id,)).fetchall()
-            data.append(decompress(piece))
-    return b"".join(data)
+    rows: list[tuple[int, int, bytes]] = []
+    while id_:
+        text = "SELECT base, prefix, suffix, data FROM texts WHERE id = ?"
+        ((id_, prefix, suffix, data),) = connection.execute(text, (id_,)).fetchall()
+        rows.append((prefix, suffix, decompress(data)))
+    whole = b""
+    for prefix, suffix, data in reversed(rows):
+        whole = b"".join((whole[:prefix], data, whole[len(whole) - suffix :]))
+    return whole
 
 
 def _write_where(query: Query) -> tuple[str, list[Value]]:

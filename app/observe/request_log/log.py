@@ -8,15 +8,15 @@ import logging
 import random
 import threading
 import time
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import blake2b
-from itertools import chain
+from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from app.observe.request_log.bytes_test import BytesTest
 from app.observe.request_log.capture import ByteBudget, CapturedBody, RequestCapture
 from app.observe.request_log.entry import (
     BodyFacts,
@@ -27,22 +27,28 @@ from app.observe.request_log.entry import (
     LoggedRequest,
     LoggedTokens,
 )
-from app.observe.request_log.file import EntryWriter, LogFile, LogFileError, NewBody, NewEntry, Query, StoredList
+from app.observe.request_log.file import EntryWriter, LogFile, LogFileError, NewBody, NewEntry, Query
 from app.observe.request_log.pieces import cut
 from app.observe.request_log.redaction import (
+    Edit,
     Find,
     add_values,
+    apply_edits,
+    find_edits,
+    is_json,
     is_stream,
     join_parts,
+    read_escapes,
     redact_json,
     redact_plain,
     redact_stream,
     redact_text,
     redact_whole,
 )
+from app.observe.request_log.shared_texts import MIN_BYTES, Difference, Piece, SharedTexts
+from app.observe.request_log.stream_texts import join_texts
 from app.observe.request_record import RequestRecord
 from app.runtime.background_thread import start_background_thread
-from app.runtime.bounded_map import BoundedMap
 from app.runtime.decompress import decompressor_for
 from app.runtime.throttled_log import ThrottledLog
 from app.validation.wildcards import match_any_wildcard
@@ -53,10 +59,10 @@ MAX_TEXT = 1000
 """Names of models, which callers choose behind a pass-through, and warnings are cut to this length."""
 _TOGETHER = 64
 """So many entries are written in one transaction at most."""
-_GATHER_SECONDS = 0.2
-"""How long the thread waits for more entries before it writes: one transaction costs as much as a short entry."""
-_KNOWN_LISTS = 50_000
-_KNOWN_BYTES = 1
+_GATHER_SECONDS = 1.0
+"""How long the thread waits for more entries before it writes: one transaction costs as much as several entries."""
+_REMEMBERED_BYTES = 32 * 1024**2
+"""The bytes of requests that are remembered, to keep the next ones as differences."""
 _TRIM_SECONDS = 3600.0
 """How often entries are looked for that are too old."""
 _WRITE_SECONDS = 5.0
@@ -86,6 +92,12 @@ class _Waiting(Struct, frozen=True):
     figures: Figures
     values: Mapping[str, str]
     """What must not be kept besides, and its kinds."""
+    guarded: bool
+    """A guard may have changed the reply."""
+
+
+def _may_hold(data: bytes) -> bool:
+    return True
 
 
 def _count_nothing(outcome: str, entries: int) -> None: ...
@@ -101,12 +113,15 @@ class RequestLog:
         find: Find,
         count: Callable[[str, int], None] = _count_nothing,
         draw: Callable[[], float] = random.random,
+        may_hold: BytesTest = _may_hold,
     ) -> None:
-        """`find` finds what must not be kept of a text. `count` counts entries by outcome: `written`; `dropped`, where
+        """`find` finds what must not be kept of a text, and `may_hold` says fast of bytes that there may be something:
+        all are looked through without it. `count` counts entries by outcome: `written`; `dropped`, where
         the queue was full; `failed`, where the file could not be written."""
         self.rules = rules
         self._file = file
         self._find = find
+        self._may_hold = may_hold
         self.counts: Counter[str] = Counter()
         """Entries by outcome. Each outcome is counted in one thread."""
         self._report = count
@@ -117,17 +132,18 @@ class RequestLog:
         self._hurry = threading.Event()
         """Set where the thread should not wait for more entries."""
         self._throttled = ThrottledLog(log)
-        self._known: BoundedMap[bytes, int] = BoundedMap(_KNOWN_LISTS * _KNOWN_BYTES, _KNOWN_LISTS)
-        """The ids of lists by the hash of what they were made of, so that this is not looked through again."""
+        self._shared = SharedTexts(_REMEMBERED_BYTES)
+        self._openings = 0
+        """Of the file, when these texts were written."""
         self._trimmed_at = 0.0
 
     @property
     def held_bytes(self) -> int:
         return self._budget.held
 
-    def set_finder(self, find: Find) -> None:
+    def set_finder(self, find: Find, may_hold: BytesTest = _may_hold) -> None:
         """Use another finder: a key has changed."""
-        self._find, self._known = find, BoundedMap(_KNOWN_LISTS * _KNOWN_BYTES, _KNOWN_LISTS)
+        self._find, self._may_hold = find, may_hold
 
     # In the event loop.
 
@@ -160,7 +176,7 @@ class RequestLog:
             return
         values = capture.list_values() if self.rules.content == "masked" else {}
         figures = _read_figures(record, capture, self.rules.content)
-        self._queue.put(_Waiting(capture, record.ended_at, figures, values))
+        self._queue.put(_Waiting(capture, record.ended_at, figures, values, capture.is_guarded))
         if self._queue.qsize() >= _TOGETHER or self._budget.held > self.rules.queue_bytes // 4:
             self._hurry.set()
         if self._thread is None:
@@ -260,71 +276,82 @@ class RequestLog:
         self._report(outcome, entries)
 
     def _write_together(self, batch: Sequence[_Waiting]) -> None:
-        learned: dict[bytes, int] = {}
-        with self._file.write() as writer:
-            for waiting in batch:
-                self._add(writer, waiting, learned)
-        for digest, id_ in learned.items():
-            self._known.put(digest, id_, _KNOWN_BYTES)
+        try:
+            with self._file.write() as writer:
+                if self._file.openings != self._openings:
+                    self._shared.clear()
+                    self._openings = self._file.openings
+                for waiting in batch:
+                    self._add(writer, waiting)
+        except BaseException:
+            self._shared.clear()  # the texts of this batch are not in the file
+            raise
         self._count("written", len(batch))
 
-    def _add(self, writer: EntryWriter, waiting: _Waiting, learned: dict[bytes, int]) -> None:
-        find = add_values(self._find, waiting.values) if waiting.values else self._find
-        made = list(self._make_bodies(writer, waiting, learned, find))
-        sizes = tuple([BodySize(body.facts.kind, body.facts.size, body.facts.is_cut) for body, _ in made])
-        warnings = tuple([redact_text(one, find) for one in waiting.figures.warnings])
-        figures = replace(waiting.figures, bodies=sizes, warnings=warnings)
-        ids = writer.add(NewEntry(waiting.ended_at, figures, [body for body, _ in made], figures.user))
-        learned.update(zip(chain.from_iterable(digests for _, digests in made), ids, strict=True))
+    def _add(self, writer: EntryWriter, waiting: _Waiting) -> None:
+        figures, capture = waiting.figures, waiting.capture
+        read = _read_bodies(capture.bodies, self.rules.max_entry_bytes)
+        differences = [self._compare(capture.owner, body) for body in read]
+        find = None
+        if waiting.values or self._is_suspicious(waiting, read, differences):
+            find = add_values(self._find, waiting.values) if waiting.values else self._find
+        bodies = [
+            _keep(body, find) if difference is None else self._keep_long(writer, waiting, body, difference, find)
+            for body, difference in zip(read, differences, strict=True)
+        ]
+        sizes = tuple([BodySize(body.facts.kind, body.facts.size, body.facts.is_cut) for body in bodies])
+        warnings = figures.warnings if find is None else tuple([redact_text(one, find) for one in figures.warnings])
+        writer.add(NewEntry(waiting.ended_at, replace(figures, bodies=sizes, warnings=warnings), bodies, figures.user))
 
-    def _make_bodies(
-        self, writer: EntryWriter, waiting: _Waiting, learned: dict[bytes, int], find: Find
-    ) -> Iterator[tuple[NewBody, list[bytes]]]:
-        """Yield each body as it is kept, with a hash of each of its lists. What was received is kept before what was
-        sent, if the entry is too large."""
-        rest = self.rules.max_entry_bytes
-        bodies = waiting.capture.bodies
-        by_place: dict[int, tuple[NewBody, list[bytes]]] = {}
-        for body in sorted(bodies, key=lambda one: one.kind.endswith("request")):
-            facts, groups = self._read_body(body, find)
-            groups, facts, rest = _cut_groups(groups, facts, rest)
-            owner = waiting.capture.owner
-            digests = [_hash_group(owner, facts.kind.endswith("request"), group) for group in groups]
-            lists = [
-                self._make_list(writer, group, digest, learned, find if facts.kind.endswith("request") else None)
-                for group, digest in zip(groups, digests, strict=True)
-            ]
-            by_place[id(body)] = NewBody(facts, lists), digests
-        yield from (by_place[id(body)] for body in bodies)
+    def _compare(self, owner: str, body: "_Read") -> Difference | None:
+        """Return what is new of a long body of a request; None for others."""
+        kind = body.facts.kind
+        if len(body.data) < MIN_BYTES or body.facts.is_cut or not kind.endswith("request"):
+            return None
+        return self._shared.compare(((owner, kind), (owner, "client_request")), body.data)
 
-    @staticmethod
-    def _read_body(body: CapturedBody, find: Find) -> tuple[BodyFacts, Sequence[Sequence[bytes]]]:
-        """Return what is known of a body, and its pieces. A response is redacted here, as a whole."""
-        facts, data = _redact_headers(body.describe(), find), b"".join(body.data)
-        if not data:
-            return facts, ()
-        if facts.kind.endswith("request"):
-            return facts, cut(data) or [[redact_plain(data, find)]]
-        data, facts = _decompress(data, facts)
-        if is_stream(data):
-            data, parts = redact_stream(data, facts.parts, find)
-            return replace(facts, parts=parts), [[data]]
-        redacted = redact_whole(data, find)
-        return (facts if redacted is data else replace(facts, parts=join_parts(facts.parts, redacted))), [[redacted]]
+    def _is_suspicious(
+        self, waiting: _Waiting, read: Sequence["_Read"], differences: Sequence[Difference | None]
+    ) -> bool:
+        """Whether there may be something that must not be kept. The texts of a stream are joined, too, but for those
+        of a reply that a client was sent as the only model server sent it."""
+        is_one = not waiting.guarded and waiting.figures.cache in _SENT_ON and len(read) == _BODIES_OF_ONE
+        is_one = is_one and not any(body.facts.is_cut for body in read)
+        kept = [b"\n".join([*_list_headers(read), *[text.encode() for text in waiting.figures.warnings]])]
+        for body in read:
+            if (not is_one or body.facts.kind == "upstream_reply") and is_stream(body.data):
+                kept.append(join_texts(body.data))
+        for body, difference in zip(read, differences, strict=True):
+            if difference is None:
+                kept.append(body.data)
+            elif len(difference.new) < MIN_BYTES:
+                kept.append(difference.new)
+            elif self._holds(difference.new):
+                return True
+        return self._holds(b"\n".join(kept))
 
-    def _make_list(
-        self,
-        writer: EntryWriter,
-        group: Sequence[bytes],
-        digest: bytes,
-        learned: dict[bytes, int],
-        find: Find | None,
-    ) -> StoredList:
-        """Without `find` nothing is left to be removed."""
-        known = learned.get(digest) or self._known.get(digest)
-        if known is not None and writer.find_list(known):
-            return StoredList(known)
-        return StoredList(pieces=group if find is None else [redact_json(piece, find) for piece in group])
+    def _holds(self, data: bytes) -> bool:
+        """Whether something is found in the strings of JSON, or may be."""
+        return self._may_hold(data) and (b"\\u" in data or bool(self._find(read_escapes(data))))
+
+    def _keep_long(
+        self, writer: EntryWriter, waiting: _Waiting, body: "_Read", difference: Difference, find: Find | None
+    ) -> NewBody:
+        facts, place = body.facts, (waiting.capture.owner, body.facts.kind)
+        is_read = facts.kind == "upstream_request" or waiting.figures.status < _REFUSED  # so it is JSON
+        if find is not None:
+            facts = _redact_headers(facts, find)
+            if not is_json(body.data):
+                return NewBody(facts, redact_plain(body.data, find))
+        edits = [] if find is None else find_edits(difference.new, find)
+        kept, base = apply_edits(difference.new, edits), difference.base
+        id_ = writer.add_text(kept, 0 if base is None else base.id, difference.prefix, difference.suffix)
+        if id_ is None:  # the entry with the base was deleted
+            self._shared.clear()
+            return self._keep_long(writer, waiting, body, Difference(body.data), find)
+        if is_read:
+            self._shared.add(place, difference.make_text(id_, _cut_pieces(difference.new, edits)), base)
+        return NewBody(facts, text=id_)
 
     def _trim(self) -> None:
         """Keep the bounds of bytes and days."""
@@ -343,44 +370,114 @@ _ENTRY_BYTES = 2048
 """What the figures of an entry take in memory, about."""
 
 
-def _hash_group(owner: str, is_request: bool, group: Sequence[bytes]) -> bytes:
-    digest = blake2b(digest_size=20, person=b"request" if is_request else b"reply")
-    digest.update(repr((owner, [*map(len, group)])).encode())
-    digest.update(b"".join(group))
-    return digest.digest()
+_REFUSED = 400
+_SENT_ON = ("miss", "bypass", "refresh")
+"""What a request is said to be whose reply is that of its own call."""
+_BODIES_OF_ONE = 4
+"""The bodies of a request for which one model server was asked once."""
 
 
-def _cut_groups(
-    groups: Sequence[Sequence[bytes]], facts: BodyFacts, most: int
-) -> tuple[Sequence[Sequence[bytes]], BodyFacts, int]:
-    """Return the pieces that fit into so many bytes, and the bytes that are left."""
-    size = sum(sum(map(len, group)) for group in groups)
-    if size <= most:
-        return groups, facts, most - size
-    kept: list[list[bytes]] = []
-    for group in groups:
-        fitting: list[bytes] = []
-        for piece in group:
-            if len(piece) > most:
-                kept += [fitting] if fitting else []
-                return kept, replace(facts, is_cut=True), most
-            most -= len(piece)
-            fitting.append(piece)
-        kept.append(fitting)
-    return kept, facts, most
+class _Read(Struct, frozen=True):
+    """A body before it is looked through."""
+
+    facts: BodyFacts
+    data: bytes
+    times: bytes = b""
+    sizes: bytes = b""
 
 
-def _decompress(data: bytes, facts: BodyFacts) -> tuple[bytes, BodyFacts]:
+def _read_bodies(bodies: Sequence[CapturedBody], most: int) -> Sequence[_Read]:
+    """Return the bodies in their order, as far as they fit into so many bytes. What was received is kept before what
+    was sent."""
+    read: dict[int, _Read] = {}
+    for body in sorted(bodies, key=_is_request):
+        one = _read_body(body)
+        if len(one.data) > most:
+            one = _cut_body(one, most)
+        most -= len(one.data)
+        read[id(body)] = one
+    return [read[id(body)] for body in bodies]
+
+
+def _is_request(body: CapturedBody) -> bool:
+    return body.kind.endswith("request")
+
+
+def _read_body(body: CapturedBody) -> _Read:
+    facts, data = body.describe(), b"".join(body.data)
+    if not body.times:
+        return _Read(facts, data)
+    times, sizes = body.list_parts()
+    if any(name == "content-encoding" for name, _ in facts.headers):
+        return _decompress(data, replace(facts, parts=((times[-1], len(data)),)))
+    return _Read(facts, data, times.tobytes(), sizes.tobytes())
+
+
+def _cut_body(body: _Read, most: int) -> _Read:
+    """Return as many whole pieces of the body of a request as fit into so many bytes, and nothing of a response."""
+    facts = replace(body.facts, is_cut=True)
+    if not facts.kind.endswith("request"):
+        return _Read(replace(facts, parts=()), b"")
+    kept: list[bytes] = []
+    for piece in [piece for group in cut(body.data) for piece in group]:
+        if len(piece) > most:
+            break
+        most -= len(piece)
+        kept.append(piece)
+    return _Read(facts, b"".join(kept))
+
+
+def _list_headers(read: Sequence[_Read]) -> list[bytes]:
+    return [value.encode() for body in read for _, value in body.facts.headers]
+
+
+def _keep(body: _Read, find: Find | None) -> NewBody:
+    """Return a body as it is kept, without what is found."""
+    facts, data = body.facts, body.data
+    if find is None or not data:
+        return NewBody(facts if find is None else _redact_headers(facts, find), data, 0, body.times, body.sizes)
+    facts = _redact_headers(facts, find)
+    if not is_stream(data):
+        is_piece = facts.is_cut and facts.kind.endswith("request")  # whole pieces of what is JSON
+        redacted = redact_json(data, find) if is_piece else redact_whole(data, find)
+        if redacted == data:
+            return NewBody(facts, data, 0, body.times, body.sizes)
+        return NewBody(replace(facts, parts=join_parts(_list_parts(body), redacted)), redacted)
+    redacted, parts = redact_stream(data, _list_parts(body), find)
+    return NewBody(replace(facts, parts=parts), redacted)
+
+
+def _list_parts(body: _Read) -> Sequence[tuple[float, int]]:
+    if not body.times:
+        return body.facts.parts
+    times, sizes = array("d"), array("Q")
+    times.frombytes(body.times)
+    sizes.frombytes(body.sizes)
+    return [(round(at, 3), size) for at, size in zip(times, sizes, strict=True)]
+
+
+def _cut_pieces(new: bytes, edits: Sequence[Edit]) -> list[Piece]:
+    """Return the pieces of what is new: each string that was changed is one, so that what is around it can be the
+    beginning of a later body."""
+    pieces, done = [], 0
+    for edit in edits:
+        start, end = edit.start - 1, edit.end + 1  # with its quotes
+        if done < start:
+            pieces.append(Piece(new[done:start], start - done))
+        pieces.append(Piece(new[start:end], len(edit.data) + 2))
+        done = end
+    return [*pieces, Piece(new[done:], len(new) - done)] if done < len(new) else pieces
+
+
+def _decompress(data: bytes, facts: BodyFacts) -> _Read:
     """Decompress a response, of which nothing could be found otherwise. What cannot be decompressed is not kept."""
-    encoding = next((value for name, value in facts.headers if name == "content-encoding"), None)
-    if encoding is None:
-        return data, facts
+    encoding = next(value for name, value in facts.headers if name == "content-encoding")
     try:
         plain = decompressor_for(encoding).feed(data)
     except ValueError:
-        return b"", replace(facts, is_cut=True, parts=())
+        return _Read(replace(facts, is_cut=True, parts=()), b"")
     headers = tuple([line for line in facts.headers if line[0] != "content-encoding"])
-    return plain, replace(facts, headers=headers, parts=join_parts(facts.parts, plain))
+    return _Read(replace(facts, headers=headers, parts=join_parts(facts.parts, plain)), plain)
 
 
 def _redact_headers(facts: BodyFacts, find: Find) -> BodyFacts:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import NamedTuple, TypeAlias
@@ -39,12 +39,8 @@ _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]{0,200};base64,")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 MIN_DATA = 4096
 """A longer text of base64 is data: an image, a file, audio, a sealed reasoning."""
-_FRAME = re.compile(rb"^data:", re.MULTILINE)
 _LINE = re.compile(rb"^(data: ?)?([^\r\n]+)", re.MULTILINE)
 _json = msgspec.json.Decoder(msgspec.Raw)
-_MAX_SHAPES = 8
-_LONGEST = 64
-"""Values with equal parts, such as numbers of cards, are shorter."""
 
 
 class _Literal(NamedTuple):
@@ -62,15 +58,34 @@ class Edit(NamedTuple):
 
 def redact_json(data: bytes, find: Find) -> bytes:
     """Return JSON, or a part of it that begins and ends outside of strings, without what is found in its strings."""
-    texts = [text for text, _ in _LITERAL.findall(data)]
-    if not _has_data(texts) and not find("\n".join(map(_read, texts))):
-        return data
+    return apply_edits(data, find_edits(data, find))
+
+
+def find_edits(data: bytes, find: Find) -> list[Edit]:
+    """Return the changes that `redact_json` makes: each is of all between two quotes."""
+    places = [match.span(1) for match in _LITERAL.finditer(data)]
+    texts = [_read(data[start:end]) for start, end in places]
+    starts = [0, *accumulate([len(text) + 1 for text in texts])]
+    found = {number for number, text in enumerate(texts) if len(text) >= MIN_DATA or ";base64," in text}
+    for span in find("\n".join(texts)):  # one search of all is as fast as one of a few strings
+        found.update(range(bisect_right(starts, span.start) - 1, bisect_left(starts, span.end)))
     edits = []
-    for _, literal in _find_literals(data):
-        changed = redact_text(_replace_data(literal.text), find)
-        if changed != literal.text:
-            edits.append(Edit(literal.start, literal.end, _write(changed)))
-    return apply_edits(data, edits)
+    for number in sorted(found):
+        changed = redact_text(_replace_data(texts[number]), find)
+        if changed != texts[number]:
+            edits.append(Edit(*places[number], _write(changed)))
+    return edits
+
+
+def read_escapes(data: bytes) -> str:
+    """Return JSON as a text in which a value of its strings looks as it is, if it has no escapes of numbers. White
+    space takes two places."""
+    text = data.decode("utf-8", "replace")
+    if "\\" in text:
+        text = text.replace("\\\\", "\x7f\x7f").replace('\\"', '"')
+        for escape in ("\\n", "\\t", "\\r", "\\b", "\\f"):
+            text = text.replace(escape, "  ")
+    return text
 
 
 def redact_plain(data: bytes, find: Find) -> bytes:
@@ -107,14 +122,11 @@ def is_json(data: bytes) -> bool:
 
 
 def is_stream(data: bytes) -> bool:
-    return _FRAME.search(data, 0, 4096) is not None
+    return data.startswith(b"data:") or data.find(b"\ndata:", 0, 4096) >= 0
 
 
 def redact_stream(data: bytes, parts: Sequence[Part], find: Find) -> tuple[bytes, tuple[Part, ...]]:
     """Return the bytes of a stream without what is found in them, and the sizes that its parts then have."""
-    texts = _StreamTexts()
-    if texts.read(data) and texts.is_clean(find):
-        return data, tuple(parts)
     by_name: dict[bytes, list[_Literal]] = {}
     edits: list[Edit] = []
     for line in _LINE.finditer(data):
@@ -127,86 +139,6 @@ def redact_stream(data: bytes, parts: Sequence[Part], find: Find) -> tuple[bytes
             by_name.setdefault(name, []).append(literal)
     edits = sorted(chain(edits, *(_edit_joined(literals, find) for literals in by_name.values())))
     return (apply_edits(data, edits), move_parts(parts, edits)) if edits else (data, tuple(parts))
-
-
-class _StreamTexts:
-    """The texts of a stream, by their names. Most frames differ from an earlier one in one text alone: then only this
-    text is read, which takes a tenth of the time."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[bytes, list[bytes]] = {}
-        self._names = {b""}
-        self._shapes: list[tuple[bytes, bytes, list[bytes]]] = []
-        """What is before and behind the text of such frames, and where it belongs."""
-        self._last: dict[tuple[bytes, ...], tuple[bytes, list[tuple[bytes, bytes]]]] = {}
-        """The last frame that was read whole, and its strings, by its names."""
-
-    def read(self, data: bytes) -> bool:
-        """Whether the stream has nothing but frames of JSON."""
-        for line in data.split(b"\n"):
-            if line[:5] == b"data:":
-                payload = line[5:].strip()
-                if not self._read_text(payload) and payload != b"[DONE]" and not self._read_whole(payload):
-                    return False
-            elif line.strip() and line[:6] != b"event:":
-                return False
-        return True
-
-    def _read_text(self, payload: bytes) -> bool:
-        """Whether the frame has the shape of an earlier one."""
-        for before, behind, texts in self._shapes:
-            if payload.startswith(before) and payload.endswith(behind):
-                text = payload[len(before) : -len(behind)]
-                if len(payload) >= len(before) + len(behind) and b'"' not in text and text[-1:] != b"\\":
-                    texts.append(text)
-                    return True
-        return False
-
-    def _read_whole(self, payload: bytes) -> bool:
-        """Whether the frame is JSON."""
-        if not is_json(payload):
-            return False
-        found = _LITERAL.findall(payload)
-        name = b""
-        for text, colon in found:
-            if colon:
-                name = text
-                self._names.add(text)
-            else:
-                self._by_name.setdefault(name, []).append(text)
-        self._find_shape(payload, found)
-        return True
-
-    def _find_shape(self, payload: bytes, found: list[tuple[bytes, bytes]]) -> None:
-        names = tuple([text for text, colon in found if colon])
-        earlier, strings = self._last.get(names, (b"", []))
-        self._last[names] = payload, found
-        differing = [number for number, pair in enumerate(zip(strings, found, strict=False)) if pair[0] != pair[1]]
-        if len(differing) != 1 or found[differing[0]][1] or len(self._shapes) == _MAX_SHAPES:
-            return
-        literals = list(_LITERAL.finditer(payload))
-        name = next((one[1] for one in reversed(literals[: differing[0]]) if one[2] is not None), b"")
-        start, end = literals[differing[0]].span(1)
-        before, behind = payload[:start], payload[end:]
-        if earlier.startswith(before) and earlier.endswith(behind):
-            self._shapes.append((before, behind, self._by_name[name]))
-
-    def is_clean(self, find: Find) -> bool:
-        """Whether nothing is found, and there is no media."""
-        texts = [_shorten(values) for values in self._by_name.values()]
-        if any(_has_data(values) for values in texts):
-            return False
-        joined = [text for values in texts for text in (*map(_read, values), "\n")]
-        return not find("".join(joined) + "\n".join(map(_read, self._names)))
-
-
-def _shorten(values: list[bytes]) -> list[bytes]:
-    """Return values that are all the same so often as is needed for a value that they may be parts of."""
-    return values if len(set(values)) > 1 else values[: _LONGEST // (len(values[0]) + 1) + 1]
-
-
-def _has_data(texts: Iterable[bytes]) -> bool:
-    return any(len(text) >= MIN_DATA or b";base64," in text for text in texts)
 
 
 def _edit_joined(literals: Sequence[_Literal], find: Find) -> Iterator[Edit]:

@@ -85,7 +85,7 @@ GCML = XmlSyntax(
     other_ends=("</｜GCML｜parameter",),
 )
 _TOOL_CALL, _TOOL_CALL_END = ("<tool_call>",), ("</tool_call>",)
-_DSML_BLOCKS = ("function_calls>", "tool_calls>", " calls>")
+_DSML_BLOCKS = ("function_calls>", "tool_calls>", " calls>", "tool_use>")
 _DEEPSEEK = Family(
     "deepseek_v3",
     ("<｜tool▁calls▁begin｜>",),

@@ -15,6 +15,8 @@ from app.steps.tool_parsers.json_scanner import loads, write_json
 from app.steps.tool_parsers.parser import ParseState
 
 _CALL = "call:"
+_BARE_CALLS = (_CALL, "default_api:")
+"""Gemini's name for its functions (bayesimpact/bayes-platform#731)."""
 _QUOTES = ('<|"|>', "<escape>")
 _MARKS = (*_QUOTES, "{", "}", "[", "]")
 _ROUND_MARKS = (*_MARKS, "(", ")", '"')
@@ -36,11 +38,11 @@ class GemmaCall(Struct, frozen=True):
         return (yield from r.is_at(_CALL))
 
     def read(self, r: ParseState, closers: tuple[str, ...]) -> Steps:
+        r.pos += len(_CALL)
         yield from _read_call(r)
 
 
 def _read_call(r: ParseState, *, must_be_offered: bool = False) -> Steps:
-    r.pos += len(_CALL)
     head, bracket = yield from r.read_head("{", "(", limit=_LIMIT)
     call = r.open_call(head.strip())
     if must_be_offered and call.name not in r.tools:
@@ -54,8 +56,7 @@ def _read_call(r: ParseState, *, must_be_offered: bool = False) -> Steps:
 def read_bare_call(r: ParseState) -> Steps:
     """Read a call of an offered function at the start of a reply that has lost its opening."""
     yield from r.skip_blanks()
-    if not (yield from r.is_at(_CALL)):
-        raise NotACall
+    yield from r.expect_tag(*_BARE_CALLS)
     yield from _read_call(r, must_be_offered=True)
     while (yield from r.accept_tag(*CALL_CLOSERS, *TURN_ENDS)):
         pass

@@ -32,9 +32,8 @@ _XML = "<|constrain|>xml"
 _BEAM = XmlSyntax("", ENDS[0], '<rfl:parameter name="', "</rfl:parameter>")
 _TO_SELF = re.compile(r"\bto=self\b")
 _BARE_CALL = "to=functions."
-_BARE_CALLS = tuple(
-    f"{role}{channel} {_BARE_CALL}" for role in ("", "assistant") for channel in ("commentary", "analysis")
-)
+_CHANNELS = ("commentary", "analysis")
+_BARE_CALLS = tuple(f"{role}{channel} {_BARE_CALL}" for role in ("", "assistant") for channel in _CHANNELS)
 _BARE_RECIPIENT = "to="
 _ROLE = "assistant"
 _BARE_THOUGHT = "analysis"
@@ -174,6 +173,8 @@ def _read_bare_arguments(r: ParseState) -> Steps:
     name = yield from _read_name(r)
     if r.find_name(name) not in r.tools:
         raise NotACall
+    yield from r.skip_blanks()
+    yield from r.accept_tag(*_CHANNELS)  # the recipient may stand before the channel (openai/codex#13114)
     yield from _call(r, name)
 
 

@@ -22,6 +22,8 @@ from app.steps.tool_parsers.warnings import Warnings
 
 _WHOLE = ("stop", "tool_calls")
 """The finish reasons of a reply that has ended by itself."""
+_may_end_thought = re.compile(r"<|\]\Z").search
+"""Whether a text has what a token can begin with: MiniMax-M3's begin with `]<`."""
 _CALLED = ("tool_calls", "tool_use", "function_call")
 """The words of servers for a reply with calls. Some lose them in streams (earendil-works/pi#6356)."""
 
@@ -136,7 +138,7 @@ class CallStage:
             self._read_text(event.text, out)
             return
         self._flush(out)
-        if not thought.held and not self._thought_calls.watches and "<" not in event.text:
+        if not thought.held and not self._thought_calls.watches and _may_end_thought(event.text) is None:
             out.append(event)
             return
         passed: list[str] = []

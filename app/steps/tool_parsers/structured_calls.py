@@ -38,7 +38,8 @@ _is_parameter_closer = re.compile(rf"{_TOKEN_OPENING}/{_BAR}+DSML{_BAR}+ ?parame
 """What ends a value, which a parser of a server takes for a part of it: without the quote, the brace and this
 token's own bracket the stream ends (vllm-project/vllm#45877)."""
 _find_think_tag = re.compile(rf"{_TOKEN_OPENING}(/?)(?:\w+:)?think(?:>|\\u003[eE])").search
-_find_markup = re.compile(rf"{_TOKEN_OPENING}/?{_BAR}+DSML{_BAR}").match
+_find_markup = re.compile(rf"{_TOKEN_OPENING}(?:/?{_BAR}+DSML{_BAR}|\|\\\"\|)").match
+"""Markup in a text, also Gemma's quotes (vllm-project/vllm#44522)."""
 _find_quote = re.compile(r'(?:[^"\\]|\\.)*?"', re.DOTALL).match
 _LONGEST_TOKENS = 300
 _MOST_BEGINNINGS = 8
@@ -242,6 +243,8 @@ class _Arguments:
         if self._read_markup is not None and text.lstrip()[:1] == "<":
             self._markup = [text]
             return ""
+        if text.lstrip()[:1].isalpha() and not text.lstrip().startswith("null"):
+            self._warnings.add("the arguments of a call of the model server begin with words")
         return text
 
     def _drop_second_brace(self, text: str) -> str:

@@ -6,16 +6,19 @@ A token in the middle of a text is text, and one behind a space too: a text can 
 import re
 
 from app.chat.events import Event, TextDelta
-from app.chat.template_tokens import ANSWER_TAGS, CALL_CLOSERS, TEXT_ENDS, TEXT_STARTS, THINK_TAGS
+from app.chat.template_tokens import ANSWER_TAGS, CALL_CLOSERS, STRAY_CLOSERS, TEXT_ENDS, TEXT_STARTS, THINK_TAGS
 from app.steps.tool_parsers.warnings import Warnings
 
 _ENDS = "|".join(map(re.escape, sorted(TEXT_ENDS, key=len, reverse=True)))
 _NONCE = "</[a-z_]{1,20}:[0-9a-f]{8}>"
 """Hunyuan 4 has a number in its tags that is another one in each reply (duolahypercho/codex-router#654)."""
-_THOUGHT_ENDS = ("</think>", *(tags[1] for tags in THINK_TAGS if tags[1].startswith("</")))
+_THOUGHT_ENDS = ("</think>", *(closer for closer in STRAY_CLOSERS if closer[0] == "<"))
 _find_ends = re.compile(rf"(?:(?:{_ENDS})\s*)+").finditer
 _ends_with_closer = re.compile(rf"(?:{'|'.join(map(re.escape, CALL_CLOSERS))}|{_NONCE})\s*\Z").search
-_ends_thought = re.compile(rf"(?:\A|\n)(?:{'|'.join(map(re.escape, _THOUGHT_ENDS))})").search
+_CLOSERS = "|".join(map(re.escape, _THOUGHT_ENDS))
+_ends_thought = re.compile(rf"(?:\A|\n)(?:{_CLOSERS})").search
+_ends_thought_in_line = re.compile(rf"[^\s`\"'*(>|](?:{_CLOSERS})").search
+_opens_thought = re.compile("|".join(map(re.escape, ("<think>", *(tags[0].strip() for tags in THINK_TAGS))))).search
 _may_open_answer = re.compile(rf"{ANSWER_TAGS[0]}|<a(?:n(?:s(?:w(?:er?)?)?)?)?\Z").search
 _ends_with_special = re.compile(r"(?:<\|[^<>|\s]{1,40}\|>|｜[^<>\n]{0,40}>)\s*\Z").search
 """Such a closer ends no prose, even of a reply that may have no calls (sgl-project/sglang#39583)."""
@@ -28,7 +31,7 @@ _MOST_OPENINGS = 3
 LONGEST_END = 60
 """A closing marker and some white space are shorter."""
 _OPEN_THOUGHT = (
-    "the text has a closing tag of reasoning at the start of a line; "
+    "the text has a closing tag of reasoning that nothing has opened; "
     'inline_think = "auto_close" in the profile of the model reads what stands before it as reasoning'
 )
 LEFT_OUT = "a token of the model's chat template at the end of a text is left out"
@@ -52,6 +55,8 @@ class TextEnd:
         """The text has the opening tag of an answer, and so may end with the closing one."""
         self._ends_with_closer = False
         """What was passed on ends with a marker that closes calls."""
+        self._opens_thought = False
+        """The text has an opening tag of reasoning."""
 
     @property
     def has_text(self) -> bool:
@@ -100,9 +105,17 @@ class TextEnd:
             self._has_answer_tag = self._has_answer_tag or _may_open_answer(whole) is not None
             self._last = whole[-LONGEST_END:]
             self._ends_with_closer = _ends_with_closer(self._last) is not None
-            if "</" in whole and _ends_thought(whole) is not None:
-                self._warnings.add(_OPEN_THOUGHT)
+            if "<" in whole:
+                self._look_for_thoughts(whole)
             out.append(TextDelta(text))
+
+    def _look_for_thoughts(self, text: str) -> None:
+        """Add a warning if a text has a closing tag of reasoning at the start of a line, or one in a line that it has
+        not opened and does not quote (BerriAI/litellm#27483)."""
+        self._opens_thought = self._opens_thought or _opens_thought(text) is not None
+        ends = _ends_thought(text) is not None
+        if ends or (not self._opens_thought and _ends_thought_in_line(text) is not None):
+            self._warnings.add(_OPEN_THOUGHT)
 
     def _skip_starts(self, text: str) -> str:
         """Skip what stands before the text; hold what may become that."""

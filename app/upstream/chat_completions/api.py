@@ -5,7 +5,7 @@ from app.upstream.api import Api
 from app.upstream.chat_completions.reader import make_reader, make_scored_reader
 from app.upstream.chat_completions.repair import strip_reasoning
 from app.upstream.chat_completions.request import build
-from app.upstream.refused_fields import CHOICE_REPAIR, make_hint_repairs
+from app.upstream.refused_fields import make_field_repairs
 
 API = Api(
     "/chat/completions",
@@ -15,6 +15,6 @@ API = Api(
     make_scored_reader=make_scored_reader,
     write_beginning=write_beginning,
     strip_reasoning=strip_reasoning,
-    repairs={**make_hint_repairs(), **CHOICE_REPAIR},
+    repairs=make_field_repairs(),
     switches=("enable_thinking", "thinking_budget"),
 )

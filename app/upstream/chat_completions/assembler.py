@@ -67,6 +67,8 @@ class Assembler:
     """False once something came that may mean that the reply is not whole."""
     _first_content = ""
     """The first text of the content."""
+    _last_delta: ChunkDelta | None = None
+    """What came with the first finish reason."""
     _has_message = False
     """Whether a complete message came, which needs no finish reason."""
     _message_texts: "tuple[_MessageText, _MessageText] | None" = None
@@ -215,16 +217,32 @@ class Assembler:
             choice.delta = ChunkDelta(content=choice.text)
         if self._skip_tool_result(choice):
             return
+        is_last = is_reason(choice.finish_reason)
+        if is_last and self._is_last_again(choice):
+            return
         if chunk.ragged or self._surrogates.held:
             self._join_surrogates(choice)
         if choice.delta is not None and choice.delta != _NOTHING:
             self._feed_delta(choice.delta, out)
-        if not self.ended and choice.message is not None and (choice.delta is None or is_reason(choice.finish_reason)):
+        if not self.ended and choice.message is not None and (choice.delta is None or is_last):
             self._feed_message(choice.message, out)
         if chunk.x_groq or choice.usage:
             self._update_usage(chunk, choice)
-        if choice.error or is_reason(choice.finish_reason):
+        if choice.error or is_last:
             self._set_finish_reason(choice, out)
+
+    def _is_last_again(self, choice: ChunkChoice) -> bool:
+        """Whether this is the last part of the reply once more: a proxy has sent its chunk twice
+        (ranxianglei/billion-context#429)."""
+        delta = choice.delta
+        if self._reason is None:
+            self._last_delta = delta
+            return False
+        has_text = delta is not None and bool(delta.content or delta.reasoning_content or delta.reasoning)
+        again = has_text and delta == self._last_delta
+        if again:
+            self._warn("the model server sent the end of its reply twice; the second one is left out")
+        return again
 
     def _feed_choices(self, chunk: Chunk, choices: list[ChunkChoice], out: list[Event]) -> None:
         """Take a chunk that has other choices (rule 11)."""

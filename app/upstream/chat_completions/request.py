@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from app.chat.messages import ChatRequest, Tool
+from app.chat.messages import BRIDGE, ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.openai_messages.messages import write_openai_messages
 from app.openai_messages.tool_schemas import complete_function
@@ -66,8 +66,8 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     )
     if before is not None:
         messages = [msgspec.Raw(before.written), *messages]
-    elif profile.needs_user and messages and all(message["role"] in _SYSTEM for message in messages):
-        messages[-1] = {**messages[-1], "role": "user"}
+    elif profile.needs_user and messages and not any(message["role"] == "user" for message in messages):
+        messages = _add_user(messages)
     streams = should_stream(request, profile)
     body: dict[str, Any] = {"model": model, "messages": messages, "stream": streams}
     warnings: list[str] = []
@@ -83,6 +83,15 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     if request.continue_last:
         _mark_continuation(profile, body)
     return body, warnings
+
+
+def _add_user(messages: list[Any]) -> list[Any]:
+    """Return messages of which one is a user's: the last system message if there are no others, or one that stands for
+    those that the client has left out."""
+    begin = next((place for place, message in enumerate(messages) if message["role"] not in _SYSTEM), None)
+    if begin is None:
+        return [*messages[:-1], {**messages[-1], "role": "user"}]
+    return [*messages[:begin], {"role": "user", "content": BRIDGE}, *messages[begin:]]
 
 
 class _BodyBuilder:

@@ -41,6 +41,13 @@ def make_count(model: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]
     return f"{_find_model(model)}:countTokens", {"generateContentRequest": request}
 
 
+def read_listed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of the list of models (ai.google.dev/api/models) with the usual fields."""
+    name, window = row.get("name"), row.get("inputTokenLimit")
+    given = {} if window is None else {"context_length": window}
+    return {**row, "id": name.removeprefix(_PREFIX), **given} if isinstance(name, str) else row
+
+
 def make_embedding(model: str, method: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the path and the body of a request for embeddings (ai.google.dev/api/embeddings). Each request of a batch
     names the model."""
@@ -68,7 +75,9 @@ API = Api(
     make_path=make_path,
     make_count=make_count,
     make_embedding=make_embedding,
+    counted_name="totalTokens",
     list_path="/models?pageSize=1000",
+    read_listed=read_listed,
     fields=frozenset(  # google-genai 3.6.1, types.py; ai.google.dev/api/generate-content
         ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings", "cachedContent")
         + ("labels", "serviceTier", "store")
@@ -91,4 +100,6 @@ API = Api(
     write_beginning=write_beginning,
     repairs=REPAIRS,
     default_path="/v1beta",
+    kind="gemini",
+    other_ending=("/openai", "chat_completions"),
 )

@@ -47,6 +47,8 @@ OPTION_EXTENSIONS = EXTENSIONS.difference(_NATIVE)
 _VENDOR_FIELDS = frozenset(("labels", "serviceTier", "modelArmorConfig"))
 """Fields that only Google's servers know. `cachedContent` is none of them: without it the conversation is another."""
 _DECLARATIONS = "functionDeclarations"
+_SCHEMAS = frozenset(("parametersJsonSchema", "responseJsonSchema"))
+"""The fields of a function that `tool_schema` of the profile is about."""
 _PARTS_OF_GOOGLE = ("toolCall", "toolResponse")
 """Parts of tools that only Google's servers run."""
 _CALLS = ("functionCall", "functionResponse")
@@ -450,7 +452,8 @@ def _write_tools(
 class _ToolWriter:
     def __init__(self, source: Source, tools: Sequence[Tool], profile: Profile) -> None:
         self._takes_all = profile.takes == "all"
-        self._write = write_tool if profile.tool_schema == "json" else write_openapi_tool
+        self._takes_schemas = profile.tool_schema == "json"
+        self._write = write_tool if self._takes_schemas else write_openapi_tool
         self._was = {tool.name: tool for tool in source.tools}
         self._present = {tool.name: tool for tool in tools}
         self._done: set[str] = set()
@@ -486,6 +489,6 @@ class _ToolWriter:
             return [function]
         self._done.add(name)
         present = self._present.get(name)
-        if present is self._was[name]:
+        if present is self._was[name] and (self._takes_schemas or _SCHEMAS.isdisjoint(function)):
             return [function]
         return [] if present is None else [self._write(present)]

@@ -74,6 +74,24 @@ def drop_thinking(body: Json) -> Json | None:
     return _change_thinking(body, lambda _: {})
 
 
+def fold_last(body: Json) -> Json | None:
+    """Return the body whose last content, texts of the model, is in the user's content before it; None if there is
+    none, or if it has anything else."""
+    contents = body.get("contents")
+    if not isinstance(contents, list) or len(contents) < 2:
+        return None
+    before, last = (one if isinstance(one, dict) else {} for one in contents[-2:])
+    given, said = before.get("parts"), last.get("parts")
+    if before.get("role") == "model" or last.get("role") != "model":
+        return None
+    if not isinstance(given, list) or not isinstance(said, list):
+        return None
+    if not all(isinstance(part, dict) and "text" in part for part in said):
+        return None
+    texts = [{"text": part["text"]} for part in said if part["text"] and not part.get("thought")]
+    return {**body, "contents": [*contents[:-2], {**before, "parts": [*given, *texts]}]}
+
+
 def _change_thinking(body: Json, change: Callable[[Json], Json | None]) -> Json | None:
     options = body.get("generationConfig")
     config = options.get("thinkingConfig") if isinstance(options, dict) else None
@@ -143,7 +161,9 @@ REPAIRS: dict[str, Repair] = {
     "tool_schema": _make(
         # anomalyco/opencode issue 12295; brightwave-inc/tidebreak PR 1537
         r'Unknown name "(?:parameters_?Json_?Schema|response_?Json_?Schema)"|alongside unsupported fields|'
-        r"didn.?t specify the schema type field",
+        r"didn.?t specify the schema type field|"
+        # probelabs/probe issue 569; diegosouzapw/OmniRoute issue 13464
+        r"function_?declarations\[\d+\]\.parameters|generation_?config\.response_?(?:json_?)?schema",
         write_old_schemas,
         "the model server does not take these JSON schemas: the request was sent with schemas of OpenAPI, without what "
         'these cannot say. Set tool_schema = "openapi" in the model\'s profile',
@@ -159,6 +179,12 @@ REPAIRS: dict[str, Repair] = {
         sign_calls,
         "the model server demands signatures of calls: the request was sent with one that is not checked. Set "
         "missing_signature in the model's profile",
+    ),
+    "assistant_last": _make(
+        # LibreChat-AI/agents PR 323, pipecat-ai/pipecat PR 5821: Gemini 3.5 Flash-Lite, 3.6 Flash
+        r"ending with a model turn|requests? ends? with a user role",
+        fold_last,
+        "the model server takes no content of the model at the end: it was appended to the user's content",
     ),
     "level": _make(
         r"thinking.?level\b.{0,60}\bnot supported",

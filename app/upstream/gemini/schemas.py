@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 Json = dict[str, Any]
-_KEPT = (
-    *("title", "description", "required", "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength"),
-    "pattern",
-)
+_KEPT = ("title", "description")
+_KEPT_OF: Mapping[str, tuple[str, ...]] = {
+    "ARRAY": ("minItems", "maxItems"),
+    "STRING": ("minLength", "maxLength", "pattern"),
+    **dict.fromkeys(("INTEGER", "NUMBER"), ("minimum", "maximum")),
+}
+"""By the type. At another they are an error, too: "only allowed for OBJECT type" (anomalyco/opencode issue 11889)."""
 _FORMATS = frozenset(("date-time", "enum", "int32", "int64", "float", "double"))
 _TYPES = frozenset(("string", "number", "integer", "boolean", "array", "object"))
 _MAX_DEPTH = 64
@@ -68,12 +71,12 @@ class _Writer:
             written["type"] = kinds[0].upper()
         if nullable:
             written["nullable"] = True
-        for name in _KEPT:
-            if name in given and given[name] is not None:
-                written[name] = given[name]
         if given.get("format") in _FORMATS:
             written["format"] = given["format"]
         self._add_values(given, written)
+        for name in (*_KEPT, *_KEPT_OF.get(written.get("type", ""), ())):
+            if given.get(name) is not None:
+                written[name] = given[name]
         self._add_bounds(given, written)
         self._add_inner(given, written, within, depth)
         inner = [self.write(one, within, depth) for one in alternatives]
@@ -109,13 +112,10 @@ class _Writer:
             written["maximum"] = high - 1
 
     def _add_inner(self, given: Mapping[str, Any], written: Json, within: tuple[str, ...], depth: int) -> None:
-        properties, items = given.get("properties"), given.get("items")
-        if isinstance(properties, Mapping) and properties:
+        properties, items, names = given.get("properties"), given.get("items"), given.get("required")
+        if written.get("type") == "OBJECT" and isinstance(properties, Mapping) and properties:
             written["properties"] = {name: self.write(one, within, depth) for name, one in properties.items()}
-        if "required" in written:
-            known = written.get("properties", {})
-            names = written.pop("required")
-            required = [name for name in names if name in known] if isinstance(names, list) else []
+            required = [name for name in names if name in properties] if isinstance(names, list) else []
             if required:
                 written["required"] = required
         if written.get("type") == "ARRAY":

@@ -104,10 +104,8 @@ class Target:
             head = make_request_head(b"POST", self.url(self.reply_path), self.headers, self.pool_key)
             object.__setattr__(self, "chat_head", head)
 
-    def with_timeout(self, seconds: float | None) -> "Target":
+    def with_timeout(self, seconds: float) -> "Target":
         """Return a copy in which no single wait is longer than `seconds`."""
-        if seconds is None:
-            return self
         return replace(
             self,
             connect_seconds=min(self.connect_seconds, seconds),
@@ -332,9 +330,10 @@ class UpstreamClient:
         Raises UpstreamFailed.
         """
         try:
-            path = find_api(target.api).list_path
-            data = await self._fetch(target.with_timeout(target.connect_seconds), "GET", path, MAX_LIST_BYTES)
-            return await _parse(parse_model_list, data, target, "a JSON list of models")
+            api = find_api(target.api)
+            data = await self._fetch(target.with_timeout(target.connect_seconds), "GET", api.list_path, MAX_LIST_BYTES)
+            rows = await _parse(parse_model_list, data, target, "a JSON list of models")
+            return rows if api.read_listed is None else list(map(api.read_listed, rows))
         except UpstreamFailed as error:
             raise UpstreamFailed(
                 msgspec.structs.replace(error.fault, message=UNLISTED + error.fault.message)
@@ -352,7 +351,8 @@ class UpstreamClient:
         """Ask for the number of a request's input tokens, and return the server's answer, whose `input_tokens` is one.
         `headers` are sent as by `open`. Raises UpstreamFailed."""
         data = await self._fetch(target, "POST", path, MAX_ERROR_BYTES, body, headers)
-        return await _parse(_parse_token_count, data, target, "a number of tokens")
+        parse = partial(_parse_token_count, name=find_api(target.api).counted_name)
+        return await _parse(parse, data, target, "a number of tokens")
 
     async def compact(
         self, target: Target, path: str, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
@@ -506,14 +506,8 @@ def parse_model_list(data: bytes) -> list[dict[str, Any]]:
     if isinstance(rows, list):
         return [row for row in rows if isinstance(row, dict)]
     named = body.get("models") if isinstance(body, dict) else None
-    return [_read_google_model(row) for row in named if isinstance(row, dict)] if isinstance(named, list) else []
-
-
-def _read_google_model(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of Gemini's list (ai.google.dev/api/models) with the usual fields."""
-    name, window = row.get("name"), row.get("inputTokenLimit")
-    given = {} if window is None else {"context_length": window}
-    return {**row, "id": name.removeprefix("models/"), **given} if isinstance(name, str) else row
+    rows = [row for row in named if isinstance(row, dict)] if isinstance(named, list) else []
+    return [{**row, "id": row["name"]} if isinstance(row.get("name"), str) else row for row in rows]
 
 
 class _Embedding(msgspec.Struct):
@@ -536,11 +530,12 @@ def _parse_embeddings(data: bytes, count: int) -> list[list[float]]:
     return [row.embedding for row in rows]
 
 
-def _parse_token_count(data: bytes) -> dict[str, Any]:
-    """Parse a number of tokens. Raises ValueError, and RecursionError where the JSON is nested too deeply."""
+def _parse_token_count(data: bytes, name: str) -> dict[str, Any]:
+    """Parse a number of tokens, whose field has this name. Raises ValueError, and RecursionError where the JSON is
+    nested too deeply."""
     answer = msgspec.json.decode(data, type=dict[str, Any])
-    if "totalTokens" in answer:  # Gemini
-        answer["input_tokens"] = answer["totalTokens"]
+    if name in answer:
+        answer["input_tokens"] = answer[name]
     if read_count(answer.get("input_tokens")) is None:
         raise ValueError("no number of tokens")
     return answer

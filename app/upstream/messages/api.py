@@ -9,7 +9,7 @@ from app.upstream.messages.own import build_own, write_own_beginning
 from app.upstream.messages.passed_body import build_passed
 from app.upstream.messages.repair import PREFILL_REPAIR, strip_reasoning
 from app.upstream.messages.request import build
-from app.upstream.refused_fields import make_hint_repairs
+from app.upstream.refused_fields import SAMPLING, make_hint_repairs, make_option_repairs
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
 
@@ -43,6 +43,7 @@ API = Api(
     ),
     system="system",
     count_path="/messages/count_tokens",
+    kind="anthropic_compatible",
     not_counted=frozenset(("max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences")),
     key_header="x-api-key",
     key_prefix="",
@@ -54,7 +55,7 @@ API = Api(
     make_passing_reader=make_passing_reader,
     list_headers=list_headers,
     strip_reasoning=strip_reasoning,
-    repairs={**make_hint_repairs(("metadata",)), **PREFILL_REPAIR},
+    repairs={**make_hint_repairs(("metadata",)), **make_option_repairs(SAMPLING), **PREFILL_REPAIR},
     write_beginning=write_beginning,
     needs_max_tokens=True,
     needs_v1=True,

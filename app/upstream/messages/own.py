@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from app.chat.known_conversation import KnownConversation, add_up
 from app.chat.messages import BILLING_HEADER, ChatRequest, Message, Reasoning, Source, WrittenMessages, is_sealed
 from app.errors import InvalidInput, Violation
 from app.openai_messages.content_parts import find_violations
@@ -16,6 +17,7 @@ from app.openai_messages.groups import MessageGroup
 from app.params import GenerateCfg
 from app.profiles import Profile
 from app.upstream.messages.blank_texts import leave_out_blank_texts, leave_out_of_system
+from app.upstream.messages.cache_marks import MAX_MARKS, count_marks, count_marks_of_messages, limit_marks
 from app.upstream.messages.conversation import (
     NOTHING_WRITTEN,
     ConversationWriter,
@@ -24,7 +26,7 @@ from app.upstream.messages.conversation import (
     has_plain_ids,
     refuse_empty,
 )
-from app.upstream.messages.own_entries import arrange_entries, limit_mark, warn_of_marks
+from app.upstream.messages.own_entries import arrange_entries, has_late_results, limit_mark, warn_of_marks
 from app.upstream.messages.request import build_options, write_tool
 from app.upstream.own_body import (
     ORPHAN,
@@ -71,8 +73,13 @@ _SEARCHES = ("server_tool_use", "web_search_tool_result", "web_fetch_tool_result
 _SEARCHED_HERE = re.compile(r"srvtoolu_(?!vrtx_|bdrk_)[A-Za-z0-9]*[^A-Za-z0-9].*", re.DOTALL)
 """The ids of calls that this gateway ran: `srvtoolu_` and the id of the model's server. Anthropic has only letters and
 digits behind it (platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool)."""
+_ONLY_UNSIGNED = "it has only reasoning that no server has signed"
 _RUN_BY_ANTHROPIC = "mcptoolu_"
 """The ids of calls that Anthropic's servers ran begin with it (platform.claude.com/docs/en/agents-and-tools)."""
+
+
+_ONE_ROUND = 2
+"""A message with calls, and one with their results."""
 
 
 def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json, list[str]]:
@@ -117,7 +124,17 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         warn_of_unsent(vendor) + warn_of_marks(lost) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
     )
     warnings += [text for text in now.warnings if text not in base.warnings]
+    if _has_many_marks(source, request.known):
+        body = msgspec.json.decode(_encode(body))
+        warnings += limit_marks(body, body["messages"])[1]
     return body, [*conversation.warnings, *tool_warnings, *warnings]
+
+
+def _has_many_marks(source: Source, known: KnownConversation | None) -> bool:
+    """Whether a client's own body has more cache marks than the API takes."""
+    messages = source.body.get("messages")
+    of_messages = add_up(count_marks_of_messages, messages, known) if isinstance(messages, list) else 0
+    return of_messages + count_marks(source.body) > MAX_MARKS
 
 
 _NO_PARAMETER = "this model's server has no such parameter"
@@ -246,7 +263,8 @@ class _OwnWriter:
         if any(group.role == ORPHAN for group in block.groups):
             self._add_orphan(block)
             return
-        if not block.is_kept or renames_calls(block.groups) or not has_plain_ids(block.groups):
+        is_late = self._profile.takes != "all" and len(block.entries) > _ONE_ROUND and has_late_results(block.entries)
+        if is_late or not block.is_kept or renames_calls(block.groups) or not has_plain_ids(block.groups):
             self._add_now(block)
             return
         takes = all(self._takes(entry) for entry in block.entries) and not self._has_unsent(block)
@@ -263,6 +281,8 @@ class _OwnWriter:
             self._add_now(block)
         else:
             self.warnings += warnings
+            if not merged:
+                self.warnings += [f"messages[{number}] was left out: {_ONLY_UNSIGNED}" for number in block.numbers]
             self._add_own(merged)
 
     def _add_orphan(self, block: Block) -> None:
@@ -425,8 +445,9 @@ def _write_tools(
 ) -> tuple[Any, list[str]]:
     """Return the tools that are sent, and a warning for each one that is left out. Takes those of the translations."""
     as_read, written = base.pop("tools", None), now.pop("tools", None)
-    if not isinstance(given, list) or (written is None and as_read is not None):
-        return written, []
+    if written is None and as_read is not None:
+        return None, []
+    given = given if isinstance(given, list) else []
     takes_all = profile.takes == "all"
     left_out = [] if takes_all else [tool for tool in given if _is_hosted(tool)]
     is_foreign = any(isinstance(tool, dict) and "function" in tool for tool in given)

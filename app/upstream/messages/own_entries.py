@@ -2,6 +2,7 @@
 blocks of a message, and cache marks only where they may be, with what the server knows of them."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from app.upstream.messages.blank_texts import UNMARKED, KeptEntries
@@ -17,6 +18,7 @@ def arrange_entries(entries: Sequence[Any], *, takes_all: bool) -> KeptEntries:
     "`tool_use` ids were found without `tool_result` blocks immediately after": a result behind another block is not
     found (NousResearch/hermes-agent#65369, V1ki/dsh-plugin-subscriptions#22).
     """
+    entries = _join_results(entries)
     if all(_is_arranged(entry, takes_all) for entry in entries):
         return KeptEntries(entries)
     arranged: list[Any] = []
@@ -31,6 +33,50 @@ def arrange_entries(entries: Sequence[Any], *, takes_all: bool) -> KeptEntries:
         arranged.append({**entry, "content": [_limit_block(block, takes_all, lost) for block in content]})
     warnings = [_UNMARKED_THINKING] if "" in lost else []
     return KeptEntries(arranged, [*warnings, *warn_of_marks(lost - {""})])
+
+
+def has_late_results(entries: Sequence[Any]) -> bool:
+    """Whether another message of the assistant stands between a call and its result, which the API refuses."""
+    waiting: set[Any] = set()
+    was_user = False
+    for entry in entries:
+        blocks = _list_blocks(entry) if isinstance(entry, dict) else []
+        if _is_user(entry):
+            waiting.difference_update([block.get("tool_use_id") for block in blocks if isinstance(block, dict)])
+        elif waiting and was_user:
+            return True
+        else:
+            waiting.update([one.get("id") for one in blocks if isinstance(one, dict) and one.get("type") == "tool_use"])
+        was_user = _is_user(entry)
+    return False
+
+
+def _join_results(entries: Sequence[Any]) -> Sequence[Any]:
+    """Return the entries in which a message of the user with results is not behind another one of the user: servers
+    read neighbours of one role as one message, in which results come first."""
+    if not any(_is_user(before) and _has_results(entry) for before, entry in pairwise(entries)):
+        return entries
+    joined: list[Any] = []
+    for entry in entries:
+        last = joined[-1] if joined else None
+        if last is not None and _has_results(entry) and _is_user(last):
+            joined[-1] = {**last, **entry, "content": [*_list_blocks(last), *_list_blocks(entry)]}
+        else:
+            joined.append(entry)
+    return joined
+
+
+def _is_user(entry: Any) -> bool:
+    return isinstance(entry, dict) and entry.get("role") == "user"
+
+
+def _has_results(entry: Any) -> bool:
+    return _is_user(entry) and not all(map(_is_no_result, _list_blocks(entry)))
+
+
+def _list_blocks(entry: Any) -> list[Any]:
+    content = entry.get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
 
 
 def warn_of_marks(names: Iterable[str]) -> list[str]:

@@ -15,14 +15,13 @@ from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.upstream.api import WriteTool, should_stream, write_tools
+from app.upstream.messages.cache_marks import limit_marks
 from app.upstream.messages.conversation import write_conversation
 from app.upstream.messages.format_schema import write_format_schema
 from app.upstream.messages.own_entries import limit_mark, warn_of_marks
 from app.upstream.messages.thinking import Thinking, choose_thinking, obeys_anthropic
 from app.validation.violations import json_path
 
-MAX_MARKS = 4
-"""How many cache marks a request may have (platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
 _RESERVED = ("model", "messages", "stream")
 _OWN_FIELDS = frozenset(("thinking", "system"))
 """Parameters of other servers, too, that the API has."""
@@ -314,27 +313,14 @@ class _BodyBuilder:
         return name == "chat_template_kwargs" and self._profile.thinking_switch == name
 
     def _limit_marks(self) -> None:
-        """Leave only the last cache marks, as many as the API takes: those save the most."""
-        tools, system = self._body.get("tools"), self._body.get("system")
-        holders = [*tools] if isinstance(tools, list) else []
-        holders += system if isinstance(system, list) else []
-        for message in self._messages:
-            for block in message["content"] if isinstance(message["content"], list) else ():
-                inner = block.get("content")
-                holders += inner if block["type"] == "tool_result" and isinstance(inner, list) else []
-                holders.append(block)
-        marked = [holder for holder in holders if "cache_control" in holder]
-        most = MAX_MARKS - (self._body.get("cache_control") is not None)  # at the top it marks the last block
-        for holder in marked[:-most]:
-            del holder["cache_control"]
+        """Leave only as many cache marks as the API takes, with what the server knows of them."""
+        marked, warnings = limit_marks(self._body, self._messages)
         if self._profile.takes != "all":
             lost: set[str] = set()
-            for holder in (self._body, *marked[-most:]):
+            for holder in (self._body, *marked):
                 holder.update(limit_mark(holder, lost))
             self._warnings += warn_of_marks(lost)
-        if len(marked) > most:
-            text = f"cache_control was sent with the last {most} of {len(marked)} places: the server takes no more"
-            self._warnings.append(text)
+        self._warnings += warnings
 
 
 def _find_first_type(message: Mapping[str, Any]) -> Any:

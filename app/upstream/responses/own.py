@@ -406,8 +406,9 @@ def _write_tools(
 ) -> tuple[Any, list[str]]:
     """Return the tools that are sent, and a warning for each one that is left out. Takes those of the translations."""
     as_read, written = base.pop("tools", None), now.pop("tools", None)
-    if not isinstance(given, list) or (written is None and as_read is not None):
-        return written, []
+    if written is None and as_read is not None:
+        return None, []
+    given = given if isinstance(given, list) else []  # all tools are those of items, which are sent with them
 
     def takes(tool: Any) -> bool:
         kind = tool.get("type") if isinstance(tool, dict) else None

@@ -334,11 +334,11 @@ def _merge(ours: Any, given: Any, *, appended: bool) -> Any:
 
 
 def write_tool(tool: Tool) -> dict[str, Any]:
-    """Write a function. A schema that says something else than that there is an object goes as it is. `strict` is
-    always sent: a missing one means true to OpenAI."""
+    """Write a function. A schema without a type that says something goes as it is. `strict` is always sent: a missing
+    one means true to OpenAI."""
     given = tool.schema.get("parameters")
-    says_more = isinstance(given, dict) and given.get("type", "object" if not given else None) != "object"
-    function = tool.schema if says_more else complete_function(tool.schema, tool.encoded)
+    is_untyped = isinstance(given, dict) and given and given.get("type") is None
+    function = tool.schema if is_untyped else complete_function(tool.schema, tool.encoded)
     names: Sequence[str] = ("name", "description", "parameters")
     written = {"type": "function"} | {name: function[name] for name in names if function.get(name) is not None}
     return written | {"strict": function.get("strict") is True}

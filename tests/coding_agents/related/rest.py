@@ -7,9 +7,13 @@ from tests.coding_agents.related.words import (
     QWEN,
     READ_TOOL,
     RESPONSES,
+    SEARCH,
     UPSTREAM,
+    WEB,
+    WITH_WEB,
     Json,
     bearer,
+    call,
     case,
     get,
     image,
@@ -522,6 +526,52 @@ CASES["G_compact_that_fails_goes_on"] = case(
         turn("fine", contains=["OLD", "NEW"]),
         turn("x", contains=["SUM-6"]),
     ],
+)
+NEWS = {"calls": [call("web_search", {"query": "news"})]}
+FOUND = [{"type": "server_tool_use"}, {"type": "web_search_tool_result"}, {"type": "text", "text": "rep"}]
+CASES["G_compact_before_a_search"] = case(
+    {**WITH_WEB, "keys": keys(a={"limits": {"requests_per_minute": 9}})},
+    [
+        messages(LONG, bearer("a"), tools=[SEARCH], context_management=edits(COMPACT_EDIT)),
+        get("/v1/usage", bearer("a")),
+    ],
+    [
+        ok(
+            content=[{"type": "compaction", "content": "SUM-8"}, *FOUND],
+            usage={
+                "input_tokens": 30,
+                "server_tool_use": {"web_search_requests": 1},
+                "iterations": [{"type": "compaction"}, {"type": "message"}],
+            },
+        ),
+        ok(data=[{"requests": 1, "input_tokens": 30, "searches": 1}]),
+    ],
+    [
+        turn("SUM-8", contains=["OLD"], absent=["tools"]),
+        turn(NEWS, contains=["SUM-8", "NEW"], lacks=["OLD"]),
+        turn("rep", contains=["SUM-8", "The first page."], lacks=["OLD"]),
+    ],
+    mcp={"web": WEB},
+    mcp_calls=[["web", "search", {"query": "news"}]],
+)
+CASES["G_compact_before_a_search_pauses_and_fails"] = case(
+    WITH_WEB,
+    [
+        messages(LONG, tools=[SEARCH], context_management=edits({**COMPACT_EDIT, "pause_after_compaction": True})),
+        messages(LONG, tools=[SEARCH], context_management=edits(COMPACT_EDIT)),
+    ],
+    [
+        ok(stop_reason="compaction", content=[{"type": "compaction", "content": "SUM-9"}]),
+        ok(content=FOUND, parley={"warnings": "<any>"}),
+    ],
+    [
+        turn("SUM-9"),
+        {"answer": {"status": 400, "body": {"error": {"message": "no"}}}, "asked": {}},
+        turn(NEWS, contains=["OLD"]),
+        turn("rep"),
+    ],
+    mcp={"web": WEB},
+    mcp_calls=[["web", "search", {"query": "news"}]],
 )
 STATE: Json = {"state": {"url": "<STATE>"}}
 CASES["G_conversation_errors_and_rights"] = case(

@@ -639,3 +639,112 @@ CASES["B3_budget"] = searching(
     replies=[ok(output={"<has>": "turn0search0"}), {"status": 402}, ok(data=USED)],
     upstream=[],
 )
+
+# -- Gemini
+
+READ_URL = {"calls": [call("web_fetch", {"url": "https://1.1.1.1/x"})]}
+GROUNDING: Json = {
+    "webSearchQueries": ["news"],
+    "groundingChunks": [{"web": {"uri": page["url"], "title": page["title"]}} for page in PAGES],
+}
+
+
+def generate(tools: list[Json], text: str = "find", **more: Any) -> Json:
+    body = {"contents": [{"role": "user", "parts": [{"text": text}]}], "tools": tools}
+    return {"method": "POST", "path": "/v1beta/models/qwen3:generateContent", "headers": {}, "body": body, **more}
+
+
+def stream(tools: list[Json]) -> Json:
+    return generate(tools, path="/v1beta/models/qwen3:streamGenerateContent?alt=sse")
+
+
+def candidate(**fields: Any) -> Json:
+    return ok(candidates=[{"finishReason": "STOP", **fields}])
+
+
+CASES["B4_gemini_search"] = searching(
+    NEWS,
+    requests=[generate([{"googleSearch": {}}])],
+    replies=[candidate(content={"parts": [{"text": "Two pages."}]}, groundingMetadata=GROUNDING)],
+    upstream=[turn(ASK), turn("Two pages.", contains=[READ])],
+)
+CASES["B4_gemini_search_and_functions_streamed"] = searching(
+    NEWS,
+    requests=[stream([{"google_search": {}}, {"functionDeclarations": [{"name": "Read"}]}])],
+    replies=[
+        {
+            "status": 200,
+            "events": [
+                {
+                    "candidates": [
+                        {
+                            "content": {"parts": [{"functionCall": {"name": "Read"}}]},
+                            "finishReason": "STOP",
+                            "groundingMetadata": GROUNDING,
+                        }
+                    ]
+                }
+            ],
+        }
+    ],
+    upstream=[turn(ASK), turn({"calls": [call("Read", {}, "call_2")]}, contains=[READ])],
+)
+CASES["B4_gemini_domains_that_are_excluded"] = searching(
+    NEWS,
+    requests=[generate([{"googleSearch": {"excludeDomains": ["b.example"]}}])],
+    replies=[candidate(groundingMetadata={**GROUNDING, "groundingChunks": GROUNDING["groundingChunks"][:1]})],
+    upstream=[turn(ASK), turn("One.", lacks=["b.example"])],
+)
+CASES["B4_gemini_page"] = searching(
+    ["web", "fetch", {"url": "https://1.1.1.1/x"}],
+    requests=[generate([{"urlContext": {}}], "read https://1.1.1.1/x")],
+    replies=[
+        candidate(
+            urlContextMetadata={
+                "urlMetadata": [
+                    {
+                        "retrievedUrl": "https://1.1.1.1/x",
+                        "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_SUCCESS",
+                    }
+                ]
+            }
+        )
+    ],
+    upstream=[turn(READ_URL), turn("Read.", contains=["Line two."])],
+)
+CASES["B4_gemini_search_that_fails"] = searching(
+    NEWS,
+    requests=[generate([{"googleSearch": {}}])],
+    replies=[candidate(groundingMetadata={"webSearchQueries": ["news"], "groundingChunks": "<absent>"})],
+    upstream=[turn(ASK), turn("None.", contains=["quota"])],
+    mcp={"web": {**WEB, "answers": {"search": [{"content": [{"type": "text", "text": "quota"}], "isError": True}]}}},
+)
+
+
+def refused(path: str) -> Json:
+    return {"status": 400, "body": {"error": {"status": "INVALID_ARGUMENT", "message": {"<has>": path}}}}
+
+
+CASES["B4_gemini_not_configured"] = case(
+    QWEN,
+    [generate([{"google_search": {}}]), stream([{"urlContext": {}}])],
+    [refused("tools[0].google_search: "), refused("tools[0].urlContext: ")],
+    [],
+)
+CASES["B4_gemini_other_tools_and_names"] = case(
+    WITH_WEB,
+    [
+        generate([{"googleSearch": {}}, {"codeExecution": {}}]),
+        generate([{"googleSearch": {}}, {"functionDeclarations": [{"name": "web_search"}]}]),
+    ],
+    [refused("(and 1 more)"), refused("tools[0].googleSearch: takes the name 'web_search'")],
+    [],
+    mcp={"web": WEB},
+)
+CASES["B4_gemini_key_may_not"] = case(
+    {**WITH_WEB, "keys": keys(a={}), "mcp_servers": {"web": {"keys": ["b"]}}},
+    [generate([{"googleSearch": {}}], headers=bearer("a"))],
+    [{"status": 403}],
+    [],
+    mcp={"web": WEB},
+)

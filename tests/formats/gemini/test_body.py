@@ -143,8 +143,12 @@ def test_the_system_instruction_is_the_first_message(system: Any, texts: list[st
         ({"generationConfig": 5}, ["generationConfig"]),
         ({"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}}, ["toolConfig.functionCallingConfig.mode"]),
         (
-            {"tools": [{"googleSearch": {}}], "toolConfig": {"functionCallingConfig": {"mode": "ANY"}}},
-            ["tools[0].googleSearch"],
+            {"tools": [{"codeExecution": {}}], "toolConfig": {"functionCallingConfig": {"mode": "ANY"}}},
+            ["tools[0].codeExecution"],
+        ),
+        (
+            {"tools": [{"googleSearch": {}}, {"codeExecution": {}}]},
+            ["tools[0].googleSearch", "tools[1].codeExecution"],
         ),
         ({"chat_template_kwargs": 3}, ["chat_template_kwargs"]),
         (
@@ -197,6 +201,17 @@ def test_the_cache_is_chosen_as_elsewhere() -> None:
     control = accept(cache="off").settings.cache
     assert control is not None
     assert control.mode == "off"
+
+
+def test_a_search_is_refused_later_unless_the_gateway_runs_it() -> None:
+    request = accept(tools=[{"google_search": {"excludeDomains": ["a.example"]}}, {"urlContext": {}}]).request
+    assert request.source is not None and request.server_tools is not None
+    hosted = request.server_tools.hosted
+    assert hosted is not None and hosted.unserved == request.source.violations and not hosted.violations
+    assert [one.path for one in hosted.unserved] == ["tools[0].google_search", "tools[1].urlContext"]
+    asks = {ask.kind: ask for ask in hosted.asks}
+    assert (asks["web_search"].path, asks["web_search"].blocked_domains) == ("tools[0].google_search", ("a.example",))
+    assert asks["web_fetch"].path == "tools[1].urlContext"
 
 
 def test_a_body_that_is_not_json_is_refused() -> None:

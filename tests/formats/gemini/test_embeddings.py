@@ -55,19 +55,35 @@ def test_what_is_wrong_is_said_at_its_place(body: Json, batch: bool, paths: list
 def test_vectors_come_in_the_order_of_their_numbers() -> None:
     rows = [{"index": 1, "embedding": [2]}, {"index": 0, "embedding": [1]}]
     usage = {"total_tokens": 5}
-    assert write_embeddings({"data": rows, "usage": usage}, batch=True) == {
+    assert write_embeddings({"data": rows, "usage": usage}, 2, batch=True) == {
         "embeddings": [{"values": [1]}, {"values": [2]}],
         "usageMetadata": {"promptTokenCount": 5, "totalTokenCount": 5},
     }
-    assert write_embeddings({"data": [{"embedding": [1]}], "usage": {}}, batch=False) == {"embedding": {"values": [1]}}
+    alone = {"data": [{"embedding": [1]}], "usage": {}}
+    assert write_embeddings(alone, 1, batch=False) == {"embedding": {"values": [1]}}
     half = {"data": [{"embedding": [1]}], "usage": {"prompt_tokens": 3}}
-    assert write_embeddings(half, batch=False)["usageMetadata"] == {"promptTokenCount": 3, "totalTokenCount": 3}
+    assert write_embeddings(half, 1, batch=False)["usageMetadata"] == {"promptTokenCount": 3, "totalTokenCount": 3}
 
 
 @each_case("answer", [[], {}, {"data": []}, {"data": [1]}, {"data": [{"embedding": "x"}]}])
 def test_another_answer_is_an_error(answer: Any) -> None:
     with pytest.raises(ValueError, match="the answer has"):
-        write_embeddings(answer, batch=False)
+        write_embeddings(answer, 1, batch=False)
+
+
+@each_case(
+    "indices",
+    [(0, 0), (0, 2), (-1, 0), ("0", "1"), (0,), (0, 1, 2), (True, False), (1, None), (0.0, 1.0)],
+)
+def test_vectors_whose_texts_are_not_known_are_an_error(indices: tuple[Any, ...]) -> None:
+    rows = [{"index": index, "embedding": [0.5]} for index in indices]
+    with pytest.raises(ValueError, match="index|embeddings for 2 texts"):
+        write_embeddings({"data": rows}, 2, batch=True)
+
+
+def test_vectors_without_numbers_are_in_the_order_of_the_texts() -> None:
+    rows = [{"embedding": [1]}, {"embedding": [2], "index": None}]
+    assert write_embeddings({"data": rows}, 2, batch=True) == {"embeddings": [{"values": [1]}, {"values": [2]}]}
 
 
 @each_case(

@@ -6,7 +6,14 @@ from typing import Any
 
 from app.chat.messages import Text
 from app.errors import BadRequest, InvalidInput, NotFound, ParleyError, PreviousResponseNotFound
-from app.formats.body import NOTHING_STORED, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
+from app.formats.body import (
+    NOTHING_STORED,
+    ParsedRequest,
+    RejectedRequest,
+    StoredConversation,
+    StoredItems,
+    UnresolvedRequest,
+)
 from app.formats.request_limits import RequestLimits
 from app.formats.responses.body import parse_responses_body
 from app.formats.seal import Seal, write_seal
@@ -213,6 +220,21 @@ def test_what_the_response_repeats_and_what_is_ignored() -> None:
     assert (options.fields["user"], options.fields["store"]) == ("u", False)
     assert parsed.request.params == {"extra_body": {"chat_template_kwargs": {"a": 1}}}
     assert [text.partition(" ")[0] for text in parsed.warnings] == ["reasoning.other", "text.other", "messages"]
+
+
+def test_a_response_names_its_conversation_if_it_has_one() -> None:
+    kept = StoredItems(conversation=StoredConversation("conv_1", [], 0.0), keeps_conversations=True)
+    alone, within = accept({"input": "Hi"}), accept({"input": "Hi", "conversation": "conv_1"}, kept)
+    assert "conversation" not in alone.options.responses.fields
+    assert within.options.responses.fields["conversation"] == {"id": "conv_1"}
+
+
+def test_a_refused_body_with_two_contexts_is_for_no_server() -> None:
+    kept = StoredItems(conversation=StoredConversation("conv_1", [], 0.0), keeps_conversations=True)
+    body = {"input": [QUESTION], "text": {"format": {"type": "grammar"}}, "conversation": "conv_1"}
+    one, two = parse(body, kept), parse({**body, "previous_response_id": "resp_1"}, kept)
+    assert isinstance(one, RejectedRequest) and one.passed is not None
+    assert isinstance(two, RejectedRequest) and two.passed is None
 
 
 def test_settings_of_the_reply() -> None:

@@ -1,25 +1,35 @@
 """When the thread of the request log writes."""
 
+import json
+import sqlite3
 import time
 from pathlib import Path
 
+from app.observe.request_log.bytes_test import make_bytes_test
 from app.observe.request_log.file import LogFile, Query
 from app.observe.request_log.log import LogRules, RequestLog
 from app.observe.request_log.redaction import make_finder
 from app.observe.request_record import RequestRecord
 
+from tests.each_case import each_case
+
 
 def make_log(path: Path, counted: list[int], queue_bytes: int = 1024**2) -> RequestLog:
     rules = LogRules(queue_bytes=queue_bytes)
     file = LogFile(str(path / "requests.db"))
-    return RequestLog(file, rules, make_finder([], personal=True), lambda outcome, entries: counted.append(entries))
+    may_hold = make_bytes_test([], personal=True)
+
+    def count(outcome: str, entries: int) -> None:
+        counted.append(entries)
+
+    return RequestLog(file, rules, make_finder([], personal=True), count, may_hold=may_hold)
 
 
-def end_request(log: RequestLog, body: bytes = b"{}") -> None:
+def end_request(log: RequestLog, body: bytes = b"{}", status: int = 200) -> None:
     capture = log.begin("", "", "/v1/chat", [])
     assert capture is not None
     capture.request.record_whole(body)
-    log.end(RequestRecord("r", "chat", ended_at=time.time()), capture)
+    log.end(RequestRecord("r", "chat", ended_at=time.time(), status=status), capture)
 
 
 def test_requests_that_end_shortly_after_each_other_are_one_transaction(tmp_path: Path) -> None:
@@ -58,3 +68,116 @@ def test_nothing_waits_if_much_is_held(tmp_path: Path) -> None:
     log.close()
     assert counted == [1]
     assert took < 0.19
+
+
+def read_bodies(log: RequestLog) -> list[bytes]:
+    """Return the bodies of the clients' requests, the oldest first."""
+    found = [log.read(entry.id) for entry in reversed(log.find_entries(Query(), 100))]
+    return [entry.find_bodies("client_request")[0].data for entry in found if entry is not None]
+
+
+def make_session(rounds: int, address: str) -> list[bytes]:
+    """Return the bodies of a session in whose first message stands an address."""
+    messages = [{"role": "user", "content": f"{number} {'word ' * 900}"} for number in range(rounds)]
+    messages[0]["content"] += address
+    return [json.dumps({"messages": messages[:count], "n": 1}).encode() for count in range(1, rounds + 1)]
+
+
+def test_the_turns_of_a_session_are_read_as_they_were_without_what_is_masked(tmp_path: Path) -> None:
+    log = make_log(tmp_path, [])
+    bodies = make_session(5, "alice@example.com")
+    for body in bodies:
+        end_request(log, body)
+    assert read_bodies(log) == [body.replace(b"alice@example.com", b"[EMAIL]") for body in bodies]
+    log.close()
+    assert b"alice" not in b"".join(part.read_bytes() for part in tmp_path.iterdir())
+    with sqlite3.connect(tmp_path / "requests.db") as connection:
+        sizes = [size for (size,) in connection.execute("SELECT prefix + suffix FROM texts")]
+    connection.close()
+    assert sizes[0] == 0
+    assert min(sizes[1:]) > 4000
+
+
+def test_a_session_goes_on_after_its_earlier_turns_were_deleted_or_the_file_was(tmp_path: Path) -> None:
+    log = make_log(tmp_path, [])
+    bodies = make_session(6, "")
+    for body in bodies[:2]:
+        end_request(log, body)
+    log.delete(Query())
+    for body in bodies[2:4]:
+        end_request(log, body)
+    assert read_bodies(log) == bodies[2:4]
+    log._file.close()
+    for part in tmp_path.iterdir():
+        part.unlink()
+    for body in bodies[4:]:
+        end_request(log, body)
+    assert read_bodies(log) == bodies[4:]
+    log.close()
+
+
+def test_a_batch_that_could_not_be_written_is_no_base_of_later_bodies(tmp_path: Path) -> None:
+    counted: list[int] = []
+    log = make_log(tmp_path, counted)
+    bodies = make_session(3, "")
+    end_request(log, bodies[0])
+    assert len(read_bodies(log)) == 1
+    with sqlite3.connect(tmp_path / "requests.db") as connection:
+        connection.execute("ALTER TABLE contents RENAME TO away")
+    connection.close()
+    end_request(log, bodies[1])
+    log._wait_until_written()
+    assert log.counts == {"written": 1, "failed": 1}
+    with sqlite3.connect(tmp_path / "requests.db") as connection:
+        connection.execute("ALTER TABLE away RENAME TO contents")
+    connection.close()
+    end_request(log, bodies[2])
+    assert read_bodies(log) == [bodies[0], bodies[2]]
+    log.close()
+
+
+@each_case(
+    ("body", "kept"),
+    [
+        (b'{"a": "' + b"x " * 3000 + b"alice@example.com", b'{"a": "' + b"x " * 3000 + b"[EMAIL]"),
+        (b"x " * 3000 + b"alice@example.com", b"x " * 3000 + b"[EMAIL]"),
+    ],
+)
+def test_a_long_body_that_is_no_json_is_masked(body: bytes, kept: bytes, tmp_path: Path) -> None:
+    log = make_log(tmp_path / str(len(body)), [])
+    for _ in range(2):
+        end_request(log, body, status=422)
+    assert read_bodies(log) == [kept, kept]
+    log.close()
+
+
+CUT = [b'data: {"t":"al%b"}\n\n' % end for end in (b"", b"ice@exa", b"mple.com")]
+
+
+@each_case(
+    ("cache", "upstream", "masked"),
+    [
+        ("bypass", b"".join(CUT), True),
+        ("hit", None, True),
+        ("bypass", b'data: {"t":"harmless"}\n\n', False),
+    ],
+)
+def test_the_reply_of_a_client_is_joined_unless_it_is_what_one_server_sent(
+    cache: str, upstream: bytes | None, masked: bool, tmp_path: Path
+) -> None:
+    """The last case cannot be: a text that only the client gets comes with a guard, a tool or a cache."""
+    finder = make_finder([], personal=True)
+    file = LogFile(str(tmp_path / f"{time.perf_counter_ns()}.db"))
+    log = RequestLog(file, LogRules(), finder, may_hold=make_bytes_test([], personal=True))
+    capture = log.begin("", "", "/v1/chat", [])
+    assert capture is not None
+    capture.request.record_whole(b"{}")
+    if upstream is not None:
+        capture.begin_exchange("a", "/x", b"{}").record_data(upstream)
+    for part in (b'data: {"t":"bo"}\n\n', b'data: {"t":"b@exam"}\n\n', b'data: {"t":"ple.com"}\n\n'):
+        capture.reply.record_data(part)
+    log.end(RequestRecord("r", "chat", ended_at=time.time(), cache=cache, status=200), capture)
+    entry = log.read(log.find_entries(Query(), 1)[0].id)
+    log.close()
+    assert entry is not None
+    assert (b"[EMAIL]" in entry.find_bodies("client_reply")[0].data) is masked

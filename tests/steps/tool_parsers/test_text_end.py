@@ -2,6 +2,7 @@
 
 from app.chat.events import Event, Extra, Finish, ReasoningDelta, TextDelta
 from app.chat.messages import Tool
+from app.steps.call_watch import CallWatch
 from app.steps.tool_parsers import tool_parser_stage
 
 from tests.each_case import each_case
@@ -71,13 +72,18 @@ K2_CALL = (
     '{"a": "b"}<|tool_call_end|><|tool_calls_section_end|>'
 )
 
+M3_CALL = (
+    ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="f">\n]<]minimax[>[<a>b]<]minimax[>[</a>\n'
+    "]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>"
+)
+
 
 @each_case("size", [1, 3, 100])
-@each_case("text", [f"Hm<|close|>response<|sep|>{K3_CALL}", f"Hm{K3_CALL}", f"Hm{K2_CALL}"])
+@each_case("text", [f"Hm<|close|>response<|sep|>{K3_CALL}", f"Hm{K3_CALL}", f"Hm{K2_CALL}", f"Hm{M3_CALL}"])
 def test_a_call_ends_reasoning_that_was_not_closed(text: str, size: int) -> None:
     function = Tool("f", {"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}})
     parts: list[list[Event]] = [[ReasoningDelta(text[at : at + size])] for at in range(0, len(text), size)]
-    reply = run([tool_parser_stage("auto", (function,), "chat-1")], parts)
+    reply = run([CallWatch(tool_parser_stage("auto", (function,), "chat-1"))], parts)
     assert reply.short() == [("R", "Hm"), ("F", "f", '{"a": "b"}')]
 
 
@@ -96,16 +102,28 @@ def test_a_closer_that_comes_in_pieces_is_told() -> None:
 
 
 @each_case("size", [1, 3, 100])
-@each_case("text", ["I look first.\n</think>\n\nIt is done.", "I look.\n</seed:think>Done.", "I look.\n</think>"])
-def test_a_closing_tag_of_reasoning_at_the_start_of_a_line_is_told(text: str, size: int) -> None:
+@each_case(
+    "text",
+    [
+        *("I look first.\n</think>\n\nIt is done.", "I look.\n</seed:think>Done.", "I look.\n</think>"),
+        *("I look first.</think>It is done.", "Hm</mm:think>\n\nDone.", "Hm.<channel|>Done."),
+    ],
+)
+def test_a_closing_tag_of_reasoning_that_nothing_has_opened_is_told(text: str, size: int) -> None:
     reply = read(TextDelta, text, size)
     assert reply.short() == [("C", text)]
     assert isinstance(reply.end, Finish)
     assert "closing tag of reasoning" in reply.end.warnings[0]
 
 
-@each_case("text", ["Close it with </think>.", "`</think>` closes it.", "</thing>", "a\n</thi"])
-def test_a_closing_tag_of_reasoning_in_a_line_is_not_told(text: str) -> None:
+@each_case(
+    "text",
+    [
+        *("Close it with </think>.", "`</think>` closes it.", "</thing>", "a\n</thi"),
+        *("So <think>a</think>b is it.", "Write <mm:think> before, x</mm:think> behind."),
+    ],
+)
+def test_a_closing_tag_of_reasoning_that_a_text_names_or_has_opened_is_not_told(text: str) -> None:
     reply = read(TextDelta, text, 1)
     assert isinstance(reply.end, Finish)
     assert reply.end.warnings == ()
@@ -116,3 +134,12 @@ def test_a_closer_with_a_number_is_told() -> None:
     reply = run([stage], [[TextDelta(piece)] for piece in "It is done.\n</arg_value:6124c78e>"])
     assert isinstance(reply.end, Finish)
     assert reply.end.warnings == ("a text ends with a marker that closes tool calls",)
+
+
+@each_case("size", [1, 3, 100])
+@each_case("text", [f"Hm{K3_CALL}", f"Hm{K2_CALL}", f"Hm{M3_CALL}"])
+def test_such_a_call_is_one_before_a_text_too(text: str, size: int) -> None:
+    function = Tool("f", {"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}})
+    parts: list[list[Event]] = [[ReasoningDelta(text[at : at + size])] for at in range(0, len(text), size)]
+    reply = run([tool_parser_stage("auto", (function,), "chat-1")], [*parts, [TextDelta("Done.")]])
+    assert reply.short() == [("R", "Hm"), ("F", "f", '{"a": "b"}'), ("C", "Done.")]

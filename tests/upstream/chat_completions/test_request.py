@@ -438,3 +438,16 @@ def test_a_small_limit_is_raised_and_a_switch_that_the_server_lacks_is_left_out(
     asked = ChatRequest("m", (Message("user", (Text("x"),)),), params={"max_tokens": 5, "enable_thinking": False})
     sent, told = build(asked, "up", profile)
     assert sent["max_tokens"] == 16 and "enable_thinking" not in sent and len(told) == 2
+
+
+@each_case("kind", ["vllm", "openai"])
+def test_a_conversation_that_lost_its_user_begins_with_one_where_templates_want_one(kind: str) -> None:
+    """ "No user query found in messages." of Qwen 3.5: a client that compacts drops what the user has said."""
+    messages = (Message("system", (Text("s"),)), Message("assistant", (Text("so"),)))
+    body, _ = build(ChatRequest("m", messages), "up", KINDS[kind])
+    first = [{"role": "user", "content": "..."}] if kind == "vllm" else []
+    assert body["messages"] == [
+        {"role": "system", "content": "s"},
+        *first,
+        {"role": "assistant", "content": "so"},
+    ]

@@ -1,6 +1,7 @@
 """What the Gemini API needs beside its body and its replies."""
 
 import json
+from typing import Any
 
 import pytest
 from app.config.registry import targets
@@ -69,3 +70,16 @@ def test_tokens_are_counted_of_the_request_for_a_reply() -> None:
     assert made[0] == "/models/m:countTokens"
     assert json.loads(made[1]) == {"generateContentRequest": {"model": "models/m", "contents": [1], "tools": []}}
     assert Api("/x", API.build, API.make_reader).make_count_request("m", b"{}") is None
+
+
+@each_case(
+    ("row", "read"),
+    [
+        ({"name": "models/m", "inputTokenLimit": 8}, {"id": "m", "context_length": 8}),
+        ({"name": "publishers/google/models/m"}, {"id": "publishers/google/models/m"}),
+        ({"name": 1}, {}),
+    ],
+)
+def test_a_row_of_the_list_of_models_gets_the_usual_fields(row: dict[str, Any], read: dict[str, Any]) -> None:
+    assert API.read_listed is not None
+    assert API.read_listed(row) == {**row, **read}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from app.chat.events import Event
+from app.chat.events import Event, Failed
 from app.formats.gemini.stream import GeminiStreamEncoder
 from app.upstream.gemini import api as gemini
 
@@ -61,8 +61,10 @@ def count_ends(chunks: list[Json]) -> int:
 
 
 def describe_calls(events: list[Event]) -> Any:
-    """Describe events with the arguments of calls in one form of JSON: a client gets them as an object."""
+    """Describe events with the arguments of calls in one form of JSON: a client gets them as an object, of a failure a
+    status and not the gateway's code."""
     parts, opaque, end = describe(events)
+    end = "failed" if events and type(events[-1]) is Failed else end
     return [(*part[:3], json.loads(part[3])) if part[0] == "function_call" else part for part in parts], opaque, end
 
 

@@ -14,6 +14,8 @@ from tests.upstream.gemini.replies import REPLY, SETTINGS
 Json = dict[str, Any]
 CALL: Json = {"functionCall": {"id": "1", "name": "f"}}
 RESULT: Json = {"functionResponse": {"id": "1", "name": "f"}}
+USER: Json = {"role": "user", "parts": [{"text": "a"}]}
+THOUGHT: Json = {"text": "Hm.", "thought": True}
 BARE: Json = {
     "contents": [{"role": "model", "parts": [{"text": "a"}, CALL, CALL]}, {"role": "user", "parts": [RESULT]}]
 }
@@ -88,6 +90,18 @@ def test_signatures_that_cannot_be_verified_are_replaced() -> None:
             },
         ),
         ("tool_schema", {"contents": []}, None),
+        (
+            "assistant_last",
+            {"contents": [USER, {"role": "model", "parts": [{"text": "b", "thoughtSignature": "x"}, THOUGHT]}]},
+            {"contents": [{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}]},
+        ),
+        ("assistant_last", {"contents": [USER, {"role": "model", "parts": [CALL]}]}, None),
+        ("assistant_last", {"contents": [{"role": "model", "parts": [{"text": "b"}]}]}, None),
+        ("assistant_last", {"contents": [{"role": "model", "parts": []}, {"role": "model", "parts": []}]}, None),
+        ("assistant_last", {"contents": [USER, USER]}, None),
+        ("assistant_last", {"contents": [USER, {"role": "model", "parts": "odd"}]}, None),
+        ("assistant_last", {"contents": ["odd", "odd"]}, None),
+        ("assistant_last", {"contents": {"parts": []}}, None),
     ],
 )
 def test_a_repair_changes_what_was_refused_once(name: str, body: Json, changed: Json | None) -> None:
@@ -106,6 +120,13 @@ def test_a_repair_changes_what_was_refused_once(name: str, body: Json, changed: 
         ("Function call is missing a thought_signature in functionCall parts.", "missing_signature"),
         ("$ref 'Option' was set alongside unsupported fields. If a schema node has $ref set", "tool_schema"),
         ("`f` functionDeclaration `parameters.a` schema didn't specify the schema type field.", "tool_schema"),
+        (
+            "GenerateContentRequest.tools[0].function_declarations[9].parameters.required[0]: property is not defined",
+            "tool_schema",
+        ),
+        ("Invalid value at 'generation_config.response_schema.properties[0].value.enum[0]'", "tool_schema"),
+        ("Requests ending with a model turn are not supported unless the last part is a", "assistant_last"),
+        ("Please ensure that multiturn requests ends with a user role or a function response.", "assistant_last"),
         ("Thinking level is not supported for this model.", "level"),
         ("Budget 0 is invalid. This model only works in thinking mode.", "always_thinks"),
         ("Thinking is not enabled for models/gemini-2.0-flash", "thinking"),

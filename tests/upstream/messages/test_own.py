@@ -318,3 +318,10 @@ def test_a_file_at_the_vendor_is_named_only_to_the_vendor() -> None:
 def test_a_choice_without_tools_is_sent_as_it_came_to_a_server_that_takes_everything() -> None:
     assert send(ask(HI, tool_choice={"type": "any"}), "anthropic")[0]["tool_choice"] == {"type": "any"}
     assert "tool_choice" not in send(ask(HI, tool_choice={"type": "auto"}), "anthropic_compatible")[0]
+
+
+def test_a_turn_of_unsigned_reasoning_alone_is_left_out_with_a_warning() -> None:
+    sent, warnings = send(ask(HI, say(UNSIGNED), HI), "anthropic")
+    assert (sent["messages"], len(warnings)) == ([HI, HI], 1)
+    assert warnings[0].startswith("messages[1] was left out")
+    assert send(ask(HI, say(UNSIGNED, TEXT), HI), "anthropic") == ({**sent, "messages": [HI, say(TEXT), HI]}, [])

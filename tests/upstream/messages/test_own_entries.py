@@ -48,6 +48,26 @@ def test_results_stand_before_the_other_blocks(kind: str, given: list[Json], sen
     assert send(body, kind)[0]["messages"][2] == {"role": "user", "content": sent, "future": 1}
 
 
+@pytest.mark.parametrize("kind", ["anthropic", "anthropic_compatible"])
+def test_results_stand_before_what_an_earlier_message_of_the_user_has(kind: str) -> None:
+    calls = {"role": "assistant", "content": [call("a"), call("b")]}
+    later = [{"role": "user", "content": [result("a")]}, {"role": "user", "content": [text("and"), result("b")]}]
+    sent, _ = send(ask(HI, calls, {"role": "user", "content": "Wait."}, *later, HI), kind)
+    turn = {"role": "user", "content": [result("a"), result("b"), text("Wait."), text("and")]}
+    assert sent["messages"] == [HI, calls, turn, HI]
+
+
+def test_results_stand_directly_behind_calls_of_a_divided_turn() -> None:
+    turns = [{"role": "assistant", "content": [call("a")]}, {"role": "assistant", "content": [call("b")]}]
+    thought = {"role": "assistant", "content": [{"type": "thinking", "thinking": " ", "signature": ""}]}
+    results = [{"role": "user", "content": [result(id_)]} for id_ in "ab"]
+    body = ask(HI, *turns, results[0], thought, results[1], HI)
+    sent = send(body, "anthropic_compatible")[0]["messages"]
+    assert [one["role"] for one in sent] == ["user", "assistant", "user"]
+    assert [one["type"] for one in sent[2]["content"]] == ["tool_result", "tool_result", "text"]
+    assert send(body, "anthropic")[0]["messages"] == body["messages"]
+
+
 def test_a_mark_on_thinking_is_left_out_with_a_warning() -> None:
     turn = {"role": "assistant", "content": [{**SIGNED, "cache_control": SHORT}, call("a", cache_control=SHORT)]}
     body, warnings = send(ask(HI, turn, {"role": "user", "content": [result("a")]}))
@@ -55,29 +75,42 @@ def test_a_mark_on_thinking_is_left_out_with_a_warning() -> None:
     assert warnings == ["cache_control of thinking was not sent: blocks of thinking cannot have it"]
 
 
-def mark_everything(mark: Json) -> Json:
-    held = {"cache_control": mark}
+def mark_places(mark: Json, places: str) -> Json:
+    def hold(place: str) -> Json:
+        return {"cache_control": mark} if place in places else {}
+
     return ask(
-        {"role": "user", "content": [text("Hi", **held)]},
-        {"role": "assistant", "content": [call("a", input=held)]},
-        {"role": "user", "content": [result("a", content=[text("sunny", **held)], **held)]},
-        system=[text("S", **held)],
-        tools=[{"name": "look", "input_schema": {"type": "object", "properties": {}}, **held}],
-        **held,
+        {"role": "user", "content": [text("Hi", **hold("text"))]},
+        {"role": "assistant", "content": [call("a", input={"cache_control": mark})]},
+        {"role": "user", "content": [result("a", content=[text("sunny", **hold("inner"))], **hold("result"))]},
+        system=[text("S", **hold("system"))],
+        tools=[{"name": "look", "input_schema": {"type": "object", "properties": {}}, **hold("tool")}],
+        **hold("body"),
     )
 
 
-def test_a_mark_has_only_what_the_server_knows_of_it() -> None:
-    body, warnings = send(mark_everything(LONG), "anthropic_compatible")
-    expected, none = send(mark_everything(SHORT), "anthropic_compatible")
+@each_case("places", ["system tool body", "text inner result"])
+def test_a_mark_has_only_what_the_server_knows_of_it(places: str) -> None:
+    body, warnings = send(mark_places(LONG, places), "anthropic_compatible")
+    expected, none = send(mark_places(SHORT, places), "anthropic_compatible")
     expected["messages"][1]["content"][0]["input"] = {"cache_control": LONG}  # the model's own arguments
     assert body == expected and none == []
     assert [warning.partition(" was not sent")[0] for warning in warnings] == [
         "scope of cache_control",
         "ttl of cache_control",
     ]
-    assert send(mark_everything(LONG))[0]["messages"] == mark_everything(LONG)["messages"]
-    assert send(mark_everything(LONG), "anthropic_compatible", takes="all")[1] == []
+    assert send(mark_places(LONG, places))[0]["messages"] == mark_places(LONG, places)["messages"]
+    assert send(mark_places(LONG, places), "anthropic_compatible", takes="all")[1] == []
+
+
+@each_case("kind", ["anthropic", "anthropic_compatible"])
+def test_of_more_than_four_marks_the_last_are_sent(kind: str) -> None:
+    everything = "text inner result system tool body"
+    body, warnings = send(mark_places(SHORT, everything), kind)
+    assert body == send(mark_places(SHORT, "inner result text body"), kind)[0]
+    assert warnings == ["cache_control was sent with the last 3 of 5 places: the server takes no more"]
+    four = mark_places(SHORT, "system tool text inner")
+    assert send(four, kind) == ({**four, "model": "up"}, [])
 
 
 def test_ids_that_are_used_again_or_have_other_characters_are_replaced() -> None:

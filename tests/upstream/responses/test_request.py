@@ -50,6 +50,8 @@ def test_a_function_without_parameters_has_a_schema_with_properties() -> None:
         ({"type": "object", "properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
         ({"properties": {"a": {}}}, {"properties": {"a": {}}}),
         ({"anyOf": [{"type": "object"}]}, {"anyOf": [{"type": "object"}]}),
+        ({"type": ["object", "null"], "properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+        ({"type": "string"}, {"type": "object", "properties": {}}),
     ],
 )
 def test_a_schema_that_says_more_than_an_object_goes_as_it_is(given: Any, sent: Any) -> None:
