@@ -27,3 +27,8 @@ def litellm(text: str) -> tuple[dict[str, Any], list[str]]:
 
 def ccr(text: str) -> tuple[dict[str, Any], list[str]]:
     return _import(text, import_ccr)
+
+
+def one(params: str, info: str = "{}", rest: str = "") -> tuple[dict[str, Any], list[str]]:
+    """Import a file with one model."""
+    return litellm(f"model_list: [{{model_name: m, litellm_params: {{{params}}}, model_info: {info}}}]\n{rest}")
