@@ -87,8 +87,13 @@ def _is_divisible(request: ChatRequest, profile: Profile) -> bool:
         and (request.source is None or not request.source.unsent)
         and input_limit(request.params, profile) is None
         and is_enforced(request, profile)
-        and (not profile.default_system or request.messages[0].role == "system")
+        and (not profile.default_system or _says_system(request.messages[0]))
     )
+
+
+def _says_system(message: Message) -> bool:
+    """Whether this is a system message that is sent: an empty one is dropped."""
+    return message.role == "system" and any(map(_is_said, message.parts))
 
 
 def _find_end(messages: Sequence[Message], start: int) -> int:
@@ -130,6 +135,8 @@ def _extend(
         prepared, warnings = prepare_repaired(repaired, [], profile, counter, {})
     except ParleyError:
         return None
+    if prepared.messages and prepared.messages[-1].role == "assistant":
+        return None  # a text that was moved behind results, which the next turn may be merged with
     written = None if len(warnings) > len(repairs) else write(prepared, profile)
     if written is None or not written.messages:
         return None

@@ -29,6 +29,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.each_case import each_case
 from tests.effort import examples
 from tests.steps.word_counter import Words
 
@@ -375,3 +376,34 @@ def test_the_rest_is_sent_after_what_was_written_before() -> None:
     for count in (20, 30):
         request = ChatRequest("m", _make_session(count), known=known)
         assert send(request, PROFILES[0]) == send(replace(request, known=None), PROFILES[0])
+
+
+def _call(*ids: str) -> Message:
+    return Message("assistant", tuple(ToolCall("f", "{}", id_) for id_ in ids))
+
+
+def _result(id_: str) -> Message:
+    return Message("tool", (ToolResult((Text("ok"),), None, id_),))
+
+
+@each_case("number", range(len(API_PROFILES)))
+@each_case(
+    "messages",
+    [
+        [SYSTEM, USER, _call("a", "b"), Message("assistant", (Text(" "),)), _result("b"), _call("c"), _result("c")],
+        [SYSTEM, USER, _call("a", "b"), Message("assistant", (Text("t"),)), _result("b"), _call("c"), _result("c")],
+        [Message("system", ()), USER, _call("a"), _result("a"), _call("b"), _result("b"), SYSTEM],
+        [Message("system", (Text(" "),)), USER, _call("a"), _result("a"), _call("b"), _result("b"), SYSTEM],
+    ],
+)
+def test_texts_between_results_and_empty_system_messages_are_sent_like_in_the_whole(
+    messages: list[Message], number: int
+) -> None:
+    (name, profile), known = API_PROFILES[number], KnownConversation()
+    request = ChatRequest("m", tuple(_with_paths(messages)), policy=PromptPolicy())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beginning, "MIN_MESSAGES", 2)
+        patch.setattr(beginning, "CHANGED_MESSAGES", 1)
+        for end in range(3, len(messages) + 1):
+            part = replace(request, messages=request.messages[:end])
+            assert send(replace(part, known=known), profile, find_api(name)) == send(part, profile, find_api(name))
