@@ -5,11 +5,10 @@ It is a plain ASGI callable: FastAPI's work around an endpoint costs more than e
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
@@ -29,21 +28,16 @@ from app.api.model_rights import apply_rights, find_route
 from app.api.open_replies import PendingReply
 from app.api.own_bodies import check_translation, choose_own
 from app.api.recorded_endpoint import RecordedEndpoint
-from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyResponse
+from app.api.reply_opening import ReplyOpener, UnpreparedReply, checks_new_schema, reserve_limits
+from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
-from app.api.resumable import ResumableReply
-from app.cache import Apply, Found, Join, New
-from app.chat.admitted import Admitted, mark_admitted
+from app.cache import Apply
 from app.chat.context_edits import Compact
 from app.chat.messages import ChatRequest
-from app.chat.stream import Origin, Reply
-from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
+from app.chat.stream import Reply
 from app.errors import (
-    CacheMiss,
     ParleyError,
-    UpstreamFailed,
 )
-from app.formats import FORMATS
 from app.formats.agent_models import CLAUDE_ID
 from app.formats.base import ReplyInfo, WriteError
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
@@ -51,21 +45,15 @@ from app.formats.request_limits import limit_warnings
 from app.formats.request_memory import MIN_BYTES, CallerMemory
 from app.formats.sessions import find_session, hash_session
 from app.gateway import Gateway, ReplyOptions, new_reply_id
-from app.limits import Limiter, Reservation
+from app.limits import Limiter
 from app.observe.logs import log_late_failure
-from app.observe.trace_context import RequestTrace
-from app.params import find_max_tokens
-from app.routing import ModelRoute, PreparedRequest
-from app.routing.reply_bound import find_most_reply_tokens
+from app.routing import ModelRoute
 from app.runtime.memory_budget import Lease
-from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, Wanted, describe_context
-from app.steps.media import MediaRequest
-from app.steps.output_check import has_new_schema, prepare_check
+from app.steps.dropped_reasoning import NOTHING_WANTED, describe_context
 from app.steps.pipeline import has_media
 
 if TYPE_CHECKING:
     from app.api.descriptions import MediaDescriber
-    from app.api.model_calls import TurnOpening
     from app.api.route_choice import ChosenRoute
 
 
@@ -90,18 +78,6 @@ def _find_passed(gateway: Gateway, request: RequestInProgress, rejected: "Reject
     except ParleyError:
         return None
     return parsed if any(one.takes_body_of(own.api) for one in route.deployments) else None
-
-
-class UnpreparedReply(Struct, frozen=True):
-    """A reply whose request must wait for something before it can be prepared."""
-
-    gateway: Gateway
-    route: ModelRoute
-    request: Admitted
-    media_requests: list[MediaRequest] | None
-    """None: not looked for yet, which takes long for a large request."""
-    options: ReplyOptions
-    response: "ReplyResponse | TurnOpening"
 
 
 FindStored: TypeAlias = Callable[[Scope, Lease, UnresolvedRequest[Any]], Awaitable[StoredItems]]
@@ -136,7 +112,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         self._parse = parse
         self._apply = apply
         self._new_reply_id = new_reply_id
-        self._get_owner = get_owner or context.owner
+        self._opener = ReplyOpener(context, get_owner or context.owner)
         self._find_stored = find_stored
         self._answer = answer or _answer
 
@@ -316,7 +292,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         if of_calls is not None:
             return of_calls
         if guard is not None or describer is not None:
-            response = self.create_response(request, parsed, info)
+            response = self._opener.create_response(request, parsed, info)
             return response, self._open_checked(request, parsed.request, route, options, response, describer)
         admitted = admit_unguarded(parsed.request)
         deferred = request.is_large and has_media(admitted)
@@ -327,17 +303,17 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         dropped = kept.find_dropped(admitted, wanted) if kept is not None and wanted != NOTHING_WANTED else ()
         waits = media_requests or request.is_large or dropped or checks_new_schema(route, admitted)
         prepared = None if waits else gateway.prepare(route, admitted)
-        response = self.create_response(request, parsed, info)
+        response = self._opener.create_response(request, parsed, info)
         if wanted != NOTHING_WANTED:
             response.answers = describe_context(admitted.messages)
         if prepared is not None:
-            return response, self.open_reply(gateway, prepared, options, response)
+            return response, self._opener.open_reply(gateway, prepared, options, response)
         unprepared = UnpreparedReply(gateway, route, admitted, media_requests, options, response)
         if dropped:
             in_thread = bool(media_requests) or request.is_large or checks_new_schema(route, admitted)
             caller = context.caller_id(request.scope)
-            return response, self.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
-        return response, self.prepare_in_thread(unprepared)
+            return response, self._opener.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
+        return response, self._opener.prepare_in_thread(unprepared)
 
     def _prepare_calls(
         self,
@@ -353,17 +329,17 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         if parsed.request.server_tools is not None or context.tools is not None:
             from app.api.tool_replies import prepare_with_tools  # most gateways run no tools
 
-            with_tools = prepare_with_tools(self, context, request, parsed, route, info, options, compact)
+            with_tools = prepare_with_tools(self._opener, context, request, parsed, route, info, options, compact)
             if with_tools is not None:
                 return with_tools
         if compact is not None:
             from app.api.compacted_replies import prepare_compacted  # few clients ask for it
 
-            return prepare_compacted(self, context, request, parsed, route, info, options, compact)
+            return prepare_compacted(self._opener, context, request, parsed, route, info, options, compact)
         if route.enforces_output and parsed.request.params:
             from app.api.checked_replies import prepare_checked  # few models enforce it
 
-            return prepare_checked(self, context, request, parsed, route, info, options)
+            return prepare_checked(self._opener, context, request, parsed, route, info, options)
         return None
 
     def _serve_lacking(
@@ -404,42 +380,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         kept, passes = self._context.reasoning, admitted.source is not None or admitted.passed is not None
         if kept is not None and not passes and route.wanted != NOTHING_WANTED:
             response.answers = describe_context(admitted.messages)
-        return await self.open_admitted(request, route, admitted, options, response)
-
-    async def open_admitted(
-        self,
-        request: RequestInProgress,
-        route: ModelRoute,
-        admitted: Admitted,
-        options: ReplyOptions,
-        opening: "ReplyResponse | TurnOpening",
-    ) -> Reply:
-        """Open the reply to a request whose guards let it pass. Raises ParleyError."""
-        gateway, kept = request.live.gateway, self._context.reasoning
-        media_requests = None if request.is_large else gateway.find_media_requests(route, admitted)
-        unprepared = UnpreparedReply(gateway, route, admitted, media_requests, options, opening)
-        passes = admitted.source is not None or admitted.passed is not None
-        wanted = route.wanted if kept is not None and not passes else NOTHING_WANTED
-        in_thread = media_requests is None or bool(media_requests) or checks_new_schema(route, admitted)
-        if kept is not None and wanted != NOTHING_WANTED:
-            dropped = kept.find_dropped(admitted, wanted)
-            if dropped:
-                caller = self._context.caller_id(request.scope)
-                return await self.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
-        if in_thread:
-            return await self.prepare_in_thread(unprepared)
-        return await self.open_reply(gateway, gateway.prepare(route, admitted), options, opening)
-
-    def create_response(self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo) -> ReplyResponse:
-        context, settings, trace = self._context, parsed.settings, request.record.trace
-        # Spans never have what guards mask or refuse, and what they do is known later.
-        if request.guard is None and context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
-            request.record.record_content(parsed.request.messages)
-        create = EventStreamResponse if settings.stream else JsonResponse
-        response = create(request.writer, info, parsed.reply_format, settings.mode, context.replies.limits)
-        response.attempts = request.attempts
-        response.owner = self._get_owner(request.scope)
-        return response
+        return await self._opener.open_admitted(request, route, admitted, options, response)
 
     async def _reserve(
         self, limiter: Limiter, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
@@ -464,26 +405,6 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             partial(self._context.sharer_id, request.scope),
         )
 
-    async def restore(
-        self,
-        unprepared: UnpreparedReply,
-        dropped: Sequence[DroppedReasoning],
-        wanted: Wanted,
-        caller: str,
-        *,
-        in_thread: bool,
-    ) -> Reply:
-        """Put back reasoning that the client dropped, and prepare the request."""
-        assert self._context.reasoning is not None
-        found, warnings = await self._context.reasoning.restore(unprepared.request, dropped, wanted, caller)
-        request = mark_admitted(found)  # what is put back was shown to the guards in its own reply
-        if warnings:
-            unprepared.response.add_warnings(warnings)
-        if in_thread:
-            return await self.prepare_in_thread(replace(unprepared, request=request))
-        gateway, options = unprepared.gateway, unprepared.options
-        return await self.open_reply(gateway, gateway.prepare(unprepared.route, request), options, unprepared.response)
-
     async def _keep_reasoning(self, response: ReplyResponse, scope: Scope) -> None:
         """Keep the reasoning of a reply that called tools, if the model's server wants it back."""
         kept, source, outcome = self._context.reasoning, response.source, response.outcome
@@ -491,69 +412,6 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             return
         assert response.answers is not None
         await kept.keep(source, response.answers, self._context.caller_id(scope), response.info.model)
-
-    async def prepare_in_thread(self, unprepared: UnpreparedReply) -> Reply:
-        """Load media, and prepare the request in another thread. Meanwhile the stream may open."""
-        gateway, options, response = unprepared.gateway, unprepared.options, unprepared.response
-        media_requests = unprepared.media_requests
-        if media_requests is None:
-            media_requests = await call_in_thread(gateway.find_media_requests, unprepared.route, unprepared.request)
-        if checks_new_schema(unprepared.route, unprepared.request):
-            await call_in_thread(prepare_check, unprepared.request)
-        media = await gateway.load_media(
-            unprepared.route, unprepared.request, media_requests, options.lease.take, options.find_sharer()
-        )
-        preparing = call_in_thread(gateway.prepare, unprepared.route, unprepared.request, media)
-        del unprepared, media_requests, media  # the wait for the model server may be long
-        prepared = await preparing
-        options.lease.change(prepared.size)
-        return await self.open_reply(gateway, prepared, options, response)
-
-    async def open_reply(
-        self,
-        gateway: Gateway,
-        prepared: PreparedRequest,
-        options: ReplyOptions,
-        response: "ReplyResponse | TurnOpening",
-    ) -> Reply:
-        """Open the reply. It can be resumed before the model server has answered."""
-        if prepared.warnings:
-            response.add_warnings(prepared.warnings)
-        try:
-            found = await gateway.find(prepared, options)
-        except CacheMiss:
-            if options.cache_policy.read:
-                response.set_origin(Origin("miss"))
-            raise
-        joins = 1 + prepared.max_retries
-        self.set_source(response, found, found.origin, options)
-        while True:
-            try:
-                reply = await self._context.cache.open(found)
-                break
-            except UpstreamFailed as error:
-                if not (isinstance(found, Join) and error.retryable and joins):
-                    raise
-            joins -= 1
-            found = gateway.find_again(prepared, options)
-            self.set_source(response, found, found.origin, options)
-        origin = found.origin
-        if reply.fallback_model is not None:
-            origin = replace(origin, fallback_model=reply.fallback_model)
-        if origin != response.info.origin:
-            self.set_source(response, found, origin, options)
-        return reply
-
-    def set_source(
-        self, response: "ReplyResponse | TurnOpening", found: Found, origin: Origin, options: ReplyOptions
-    ) -> None:
-        response.set_origin(origin)
-        response.source = found.source
-        response.call = found.source if isinstance(found, New) else None
-        if found.source is not None and isinstance(response, EventStreamResponse):
-            info, format_, mode = response.info, FORMATS[response.format.name], response.mode
-            reply = ResumableReply(info, format_, mode, response.owner, found.source, options.unread_seconds)
-            self._context.replies.resumable.put(reply)
 
 
 Answer: TypeAlias = Callable[[ChatEndpoint[Parsed], RequestInProgress, Parsed, ModelRoute], Coroutine[Any, Any, None]]
@@ -566,31 +424,3 @@ def _answer(
 ) -> Coroutine[Any, Any, None]:
     response, opening = endpoint.prepare(request, parsed, route)
     return endpoint.deliver(request, response, opening)
-
-
-def checks_new_schema(route: ModelRoute, request: ChatRequest) -> bool:
-    """Whether a schema must be read before the reply can be checked at once."""
-    if request.params.get("response_format") is None:
-        return False
-    checks = any(deployment.profile.check_output != "off" for deployment in route.deployments)
-    return checks and has_new_schema(request)
-
-
-async def reserve_limits(
-    limiter: Limiter, request: RequestInProgress, route: ModelRoute, conversation: ChatRequest
-) -> Reservation | None:
-    """Reserve the limits of one call to a model; None if it has none. Raises RateLimited or QuotaExceeded."""
-    live = request.live
-
-    def find_most_tokens() -> int:
-        routes = [route, *(live.gateway.route(name) for name in route.list_fallbacks())]
-        return find_most_reply_tokens(routes, conversation, live.settings.usage.reserved_reply_tokens)
-
-    return await limiter.reserve(
-        request.caller,
-        route.model,
-        lambda: estimate_prompt_tokens(conversation),
-        find_max_tokens(route.defaults, conversation.params),
-        DEFAULT_REPLY_TOKENS,
-        find_most_tokens,
-    )

@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.api.asgi import call_in_thread
-from app.api.chat import ChatEndpoint
 from app.api.context import AppContext
 from app.api.model_calls import TICK_SECONDS, ReplyOfCalls, TurnReply
 from app.api.open_replies import PendingReply
+from app.api.reply_opening import ReplyOpener
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
 from app.chat.events import End, Event, Failed, Fault, Finish, OutputOutcome, is_end
@@ -40,7 +40,7 @@ _MAX_TOLD_CHARACTERS = 16 * 1024
 
 
 def prepare_checked(
-    endpoint: ChatEndpoint[Any],
+    opener: ReplyOpener,
     context: AppContext,
     request: RequestInProgress,
     parsed: ParsedRequest,
@@ -52,8 +52,8 @@ def prepare_checked(
     demand = find_demand(parsed.request)
     if demand is None:
         return None
-    response = endpoint.create_response(request, parsed, info)
-    calls = CheckedCalls(endpoint, context, request, route, options, response)
+    response = opener.create_response(request, parsed, info)
+    calls = CheckedCalls(opener, context, request, route, options, response)
     return response, calls.open(partial(_open_single, calls, parsed.request, demand))
 
 

@@ -13,11 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
-from app.api.chat import ChatEndpoint
 from app.api.checked_replies import CheckedCalls
 from app.api.context import AppContext
 from app.api.model_calls import TICK_SECONDS, ReplyOfCalls, TurnLimits, TurnReply
 from app.api.open_replies import PendingReply
+from app.api.reply_opening import ReplyOpener
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
 from app.calls.known_reply import KnownReply
@@ -42,7 +42,7 @@ Json = dict[str, Any]
 
 
 def prepare_compacted(
-    endpoint: ChatEndpoint[Any],
+    opener: ReplyOpener,
     context: AppContext,
     request: RequestInProgress,
     parsed: ParsedRequest,
@@ -52,8 +52,8 @@ def prepare_compacted(
     edit: Compact,
 ) -> tuple[ReplyResponse, PendingReply]:
     """Do what `ChatEndpoint.prepare` does for a reply with a summary."""
-    response = endpoint.create_response(request, parsed, info)
-    calls = _CompactedCalls(endpoint, context, request, route, options, response)
+    response = opener.create_response(request, parsed, info)
+    calls = _CompactedCalls(opener, context, request, route, options, response)
     return response, calls.open(partial(calls.start, parsed.request, edit))
 
 

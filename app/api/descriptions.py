@@ -9,15 +9,16 @@ import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from app.api.asgi import call_in_thread
-from app.api.chat import reserve_limits
 from app.api.context import AppContext
 from app.api.guarding import admit_unguarded
+from app.api.reply_opening import TurnOpening, reserve_limits
+from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
 from app.cache.policy import CachePolicy
 from app.calls.read_reply import read_reply
@@ -33,10 +34,6 @@ from app.gateway import ReplyOptions, new_reply_id, refuse_foreign
 from app.observe.request_record import RequestRecord
 from app.routing import ModelRoute
 from app.steps.media.descriptions import find_media, replace_media, write_description, write_failure
-
-if TYPE_CHECKING:
-    from app.api.model_calls import TurnOpening
-    from app.api.reply_response import ReplyResponse
 
 log = logging.getLogger("parley.descriptions")
 
@@ -80,7 +77,7 @@ class MediaDescriber:
         refuse_foreign(request.source)
         return msgspec.structs.replace(parsed, request=msgspec.structs.replace(request, source=None))
 
-    async def describe(self, conversation: ChatRequest, response: "ReplyResponse | TurnOpening") -> ChatRequest:
+    async def describe(self, conversation: ChatRequest, response: ReplyResponse | TurnOpening) -> ChatRequest:
         """Return the request with words in the places of media. Raises MediaUnavailable if the operator wants a request
         refused whose media cannot be described."""
         found = find_media(conversation.messages, self._route.described)
@@ -106,7 +103,7 @@ class MediaDescriber:
         found: Mapping[int, Media],
         described: Mapping[bytes, _Description],
         keys: Mapping[int, bytes],
-        response: "ReplyResponse | TurnOpening",
+        response: ReplyResponse | TurnOpening,
     ) -> None:
         failed = [number for number in found if described[keys[number]].text is None]
         model = self._route.describe_with

@@ -1,24 +1,22 @@
 """Replies of several calls to a model: how each call is opened and limited."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 from msgspec.structs import replace
 
-from app.api.chat import ChatEndpoint, reserve_limits
 from app.api.context import AppContext
 from app.api.guarding import admit, admit_unguarded
+from app.api.reply_opening import ReplyOpener, TurnOpening, reserve_limits
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
-from app.cache import CacheRequest, InFlightCall, ReplaySource
+from app.cache import CacheRequest
 from app.cache.policy import OFF
 from app.chat.admitted import Admitted
 from app.chat.messages import ChatRequest
 from app.chat.stream import AttemptLog, Origin, Receiver, Reply
 from app.chat.token_usage import CallUsage
-from app.formats.base import DescribedMedium
 from app.gateway import ReplyOptions
 from app.limits import Limiter
 from app.limits.limiter import Reservation
@@ -28,30 +26,6 @@ from app.tool_loop.loop import OpenedTurn
 
 TICK_SECONDS = 0.5
 """How often the timeouts of a call are checked while no response does it."""
-
-
-class TurnOpening:
-    """One call to the model, while it is opened. It takes what a response takes of the call that it sends."""
-
-    def __init__(self) -> None:
-        self.origin = Origin()
-        self.warnings: tuple[str, ...] = ()
-        self.descriptions: tuple[DescribedMedium, ...] = ()
-        self.source: ReplaySource | None = None
-        self.call: InFlightCall | None = None
-
-    @property
-    def info(self) -> "TurnOpening":
-        return self
-
-    def set_origin(self, origin: Origin) -> None:
-        self.origin = origin
-
-    def add_warnings(self, warnings: Sequence[str]) -> None:
-        self.warnings = (*self.warnings, *warnings)
-
-    def add_descriptions(self, descriptions: Sequence[DescribedMedium]) -> None:
-        self.descriptions = (*self.descriptions, *descriptions)
 
 
 class TurnLimits:
@@ -88,14 +62,14 @@ class ReplyOfCalls:
 
     def __init__(
         self,
-        endpoint: ChatEndpoint[Any],
+        opener: ReplyOpener,
         context: AppContext,
         request: RequestInProgress,
         route: ModelRoute,
         options: ReplyOptions,
         response: ReplyResponse,
     ) -> None:
-        self._endpoint = endpoint
+        self._opener = opener
         self._context = context
         self._request = request
         self._route = route
@@ -108,7 +82,7 @@ class ReplyOfCalls:
         policy = replace(OFF, keep=options.cache_policy.keep)
         held = CacheRequest("", self._route.model, policy, 0.0, options.unread_seconds)
         found = await cache.find(held, start)
-        self._endpoint.set_source(self._response, found, self._response.info.origin, options)
+        self._opener.set_source(self._response, found, self._response.info.origin, options)
         return await cache.open(found)
 
     async def open_turn(self, conversation: ChatRequest, number: int, fallback: ModelRoute | None = None) -> OpenedTurn:
@@ -139,7 +113,7 @@ class ReplyOfCalls:
             describer = MediaDescriber(self._context, self._request, route)
             conversation = await describer.describe(conversation, opening)
         admitted = await self.admit(conversation)
-        return await self._endpoint.open_admitted(self._request, route, admitted, options, opening)
+        return await self._opener.open_admitted(self._request, route, admitted, options, opening)
 
     async def admit(self, conversation: ChatRequest) -> Admitted:
         """Show a request to its guards. Raises ParleyError."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from typing_extensions import override
 
-from app.api.chat import ChatEndpoint
 from app.api.checked_replies import CheckedCalls
 from app.api.context import AppContext
 from app.api.guarded_tools import GuardedSession
 from app.api.hosted_tools import add_hosted, list_prices
 from app.api.open_replies import PendingReply
+from app.api.reply_opening import ReplyOpener
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
 from app.chat.context_edits import Compact
@@ -138,7 +138,7 @@ def _join_text(answer: ToolAnswer) -> str:
 
 
 def prepare_with_tools(
-    endpoint: ChatEndpoint[Any],
+    opener: ReplyOpener,
     context: AppContext,
     request: RequestInProgress,
     parsed: ParsedRequest,
@@ -159,8 +159,8 @@ def prepare_with_tools(
             text = "answers a call of a tool, but this request offers no tools of the gateway"
             raise InvalidInput([Violation(approval.path, text) for approval in asked.approvals])
         return None
-    response = endpoint.create_response(request, parsed, info)
-    reply = _ToolReply(servers, endpoint, context, request, route, options, response)
+    response = opener.create_response(request, parsed, info)
+    reply = _ToolReply(servers, opener, context, request, route, options, response)
     approvable = parsed.reply_format.tells_approval
     return response, reply.open(partial(reply.start, parsed.request, approvable=approvable, compact=compact))
 
