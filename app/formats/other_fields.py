@@ -37,9 +37,7 @@ class RenamedFields(Struct, frozen=True):
     """The request with the names of this endpoint."""
     names: Mapping[str, str] = {}
     """The caller's name of each field that was renamed, by its name here."""
-
-    def list_warnings(self) -> list[str]:
-        return [f"{given} was read as {name}, its name here" for name, given in self.names.items()]
+    warnings: tuple[str, ...] = ()
 
 
 def rename_fields(body: Json, names: Mapping[str, str]) -> RenamedFields:
@@ -53,7 +51,8 @@ def rename_fields(body: Json, names: Mapping[str, str]) -> RenamedFields:
         return RenamedFields(body)
     own = {given: name for name, given in renamed.items()}
     rest = {key: value for key, value in body.items() if key not in renamed}
-    return RenamedFields({own.get(key, key): value for key, value in rest.items()}, renamed)
+    warnings = [f"{given} was read as {name}, its name here" for name, given in renamed.items()]
+    return RenamedFields({own.get(key, key): value for key, value in rest.items()}, renamed, tuple(warnings))
 
 
 def warn_of_unknown_fields(

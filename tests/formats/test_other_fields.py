@@ -33,7 +33,7 @@ def test_a_field_is_read_under_its_name_here_unless_the_request_has_both(
 ) -> None:
     found = rename_fields(body, NAMES)
     assert found.body == renamed
-    assert found.list_warnings() == warnings
+    assert list(found.warnings) == warnings
 
 
 def test_the_names_are_those_of_the_caller() -> None:

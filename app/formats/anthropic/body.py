@@ -188,7 +188,8 @@ def _parse(
         rejected = RejectedRequest(error, ANTHROPIC.error)
         needs_max_tokens = schema is MessagesRequest
         return replace(rejected, passed=_pass_refused(body, error, limits, needs_max_tokens=needs_max_tokens))
-    return replace(parsed, warnings=limit_warnings([*list_repairs(body), *renamed.list_warnings(), *parsed.warnings]))
+    warnings = [*list_repairs(body), *renamed.warnings, *parsed.warnings]
+    return replace(parsed, warnings=limit_warnings(warnings)) if warnings else parsed
 
 
 def _pass_refused(

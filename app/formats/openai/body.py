@@ -121,7 +121,7 @@ def _parse(given: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
         violations += error.violations
     if violations:
         raise InvalidInput(violations)
-    warnings = [*list_repairs(given), *renamed.list_warnings(), *_warn_of_prompts(given)]
+    warnings = [*list_repairs(given), *renamed.warnings, *_warn_of_prompts(given)]
     return replace(parsed, warnings=limit_warnings([*warnings, *parsed.warnings])) if warnings else parsed
 
 

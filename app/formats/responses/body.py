@@ -246,7 +246,7 @@ class _BodyReader:
         self._violations: list[Violation] = []
         self._foreign: list[Violation] = []
         """What only servers of other APIs refuse."""
-        self._warnings: list[str] = [*list_repairs(body), *renamed.list_warnings()]
+        self._warnings: list[str] = [*list_repairs(body), *renamed.warnings]
         self._names = renamed.names
         """The caller's names of fields that another API has."""
         self._param_names = {
