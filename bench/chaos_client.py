@@ -10,16 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos_loops import SERVERS, find_loop_mistake
-from chaos_readers import (
-    ChatReader,
-    CompletionReader,
-    GeminiReader,
-    ReplyReader,
-    WrongReplyError,
-    read_error_code,
-    read_whole,
-)
-from chaos_replies import Kind, Question, Received, find_mistake
+from chaos_named_readers import MessagesReader, ResponsesReader
+from chaos_readers import ChatReader, CompletionReader, GeminiReader, ReplyReader, read_error_code, read_whole
+from chaos_replies import Kind, Question, Received, WrongReplyError, find_mistake
 from chaos_results import Results
 
 DEADLINE_SECONDS = 120.0
@@ -27,19 +20,29 @@ DEADLINE_SECONDS = 120.0
 more on a busy machine. A reply that hangs never ends."""
 CANCEL_SECONDS = 0.5
 """After this time every gateway knows that a reply was cancelled."""
-TYPED_STATUSES = (429, 502, 503, 504)
+TYPED_STATUSES = (429, 502, 503, 504, 529)
 LOOK_UP = {
     "name": "look_up",
     "description": "Looks a text up.",
     "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
 }
 CHAT, COMPLETIONS, GEMINI = "/v1/chat", "/v1/chat/completions", "/v1beta/models"
-READERS: dict[str, type[ReplyReader]] = {CHAT: ChatReader, COMPLETIONS: CompletionReader, GEMINI: GeminiReader}
+MESSAGES, RESPONSES = "/v1/messages", "/v1/responses"
+READERS: dict[str, type[ReplyReader]] = {
+    CHAT: ChatReader,
+    COMPLETIONS: CompletionReader,
+    MESSAGES: MessagesReader,
+    RESPONSES: ResponsesReader,
+    GEMINI: GeminiReader,
+}
 """By the endpoint; the paths of the last one go on with the model and the method."""
 MODELS = ("plain", "plain", "hedged", "prefix")
 SHARED_QUESTIONS = 12
 """Questions that many clients ask at the same time; they change every few seconds."""
 SHARED_SECONDS = 4.0
+
+
+_KINDS = {MESSAGES: " of Messages", RESPONSES: " of Responses", GEMINI: " of Gemini"}
 
 
 class BrokenConnectionError(Exception):
@@ -137,14 +140,14 @@ class Request:
 def make_request(pick: random.Random, number: str, keys: list[str], moment: float) -> Request:
     """Draw a request. Those of the shared questions are equal for all clients that draw the same one."""
     shared = pick.random() < 0.35
-    endpoint = pick.choice((CHAT, COMPLETIONS, GEMINI))
+    endpoint = pick.choice(tuple(READERS))
     if shared:
         place = pick.randrange(SHARED_QUESTIONS)
         question = _question(
             random.Random(f"{place} {moment // SHARED_SECONDS}"), f"s{place}-{moment // SHARED_SECONDS:.0f}"
         )
     else:
-        question = _question(pick, number, loops=endpoint != GEMINI)
+        question = _question(pick, number, loops=endpoint in (CHAT, COMPLETIONS))
     stream = pick.random() < 0.7
     model = pick.choice(MODELS)
     body = _WRITERS[endpoint](question, model, stream)
@@ -183,6 +186,20 @@ def _write_completions(question: Question, model: str, stream: bool) -> dict[str
     return body
 
 
+def _write_messages(question: Question, model: str, stream: bool) -> dict[str, Any]:
+    message = {"role": "user", "content": question.prompt}
+    body: dict[str, Any] = {"model": model, "messages": [message], "max_tokens": 20_000, "stream": stream}
+    if question.kind == "call":
+        tool = {"name": LOOK_UP["name"], "description": LOOK_UP["description"]}
+        body["tools"] = [{**tool, "input_schema": LOOK_UP["parameters"]}]
+    return body
+
+
+def _write_responses(question: Question, model: str, stream: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": model, "input": question.prompt, "stream": stream, "store": False}
+    return {**body, "tools": [{"type": "function", **LOOK_UP}]} if question.kind == "call" else body
+
+
 def _write_gemini(question: Question, model: str, stream: bool) -> dict[str, Any]:
     body: dict[str, Any] = {
         "contents": [{"role": "user", "parts": [{"text": question.prompt}]}],
@@ -196,6 +213,8 @@ def _write_gemini(question: Question, model: str, stream: bool) -> dict[str, Any
 _WRITERS: dict[str, Callable[[Question, str, bool], dict[str, Any]]] = {
     CHAT: _write_chat,
     COMPLETIONS: _write_completions,
+    MESSAGES: _write_messages,
+    RESPONSES: _write_responses,
     GEMINI: _write_gemini,
 }
 
@@ -250,7 +269,7 @@ class Client:
         if head.headers.get("x-request-id") != request.id:
             raise WrongReplyError(f"the response has the request id {head.headers.get('x-request-id')}")
         cache = head.headers.get("x-parley-cache", "").split(";")[0]
-        kind = " with tools" if request.question.kind == "loop" else " to Gemini" if request.endpoint == GEMINI else ""
+        kind = " with tools" if request.question.kind == "loop" else _KINDS.get(request.endpoint, "")
         if not request.stream or request.is_array:
             received = read_whole(json.loads(await self._connection.read_all(head)))
             self._connection.finish(head)

@@ -4,11 +4,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from chaos_replies import Received, ServedCall, ServedResult
-
-
-class WrongReplyError(Exception):
-    """The gateway broke what it promises of the form of a reply."""
+from chaos_named_readers import is_estimated, read_message, read_response
+from chaos_replies import Received, ServedCall, ServedResult, WrongReplyError
 
 
 class ReplyReader(Protocol):
@@ -196,7 +193,6 @@ _OF_SERVER = "x"
 """The id that the model servers give all their replies."""
 _SEPARATORS = ("\u2028".encode(), "\u2029".encode(), "\u0085".encode())
 """At which some of Google's SDKs end a line."""
-_ESTIMATED = "usage_estimated"
 _GEMINI_REASONS = {"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "content_filter"}
 
 
@@ -235,9 +231,8 @@ class GeminiReader:
         self._id = id_
         self.response_id = "" if id_ == _OF_SERVER else id_
         usage = chunk.get("usageMetadata")
-        is_estimated = any(text.startswith(_ESTIMATED) for text in chunk.get("parley", {}).get("warnings", ()))
         if usage is not None:
-            self.received.usage = None if is_estimated else _read_gemini_usage(usage)
+            self.received.usage = None if is_estimated(chunk) else _read_gemini_usage(usage)
         (candidate,) = chunk["candidates"]
         for part in candidate["content"].get("parts", ()):
             self._take(part)
@@ -283,6 +278,10 @@ def read_whole(body: Any) -> Received:
     WrongReplyError."""
     if isinstance(body, list) or "candidates" in body:
         return _read_gemini_chunks(body if isinstance(body, list) else [body])
+    if body.get("type") == "message":
+        return read_message(body)
+    if body.get("object") == "response":
+        return read_response(body)
     received = Received(ended="completed", usage=body["usage"])
     if "choices" in body:
         (choice,) = body["choices"]

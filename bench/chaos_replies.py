@@ -13,6 +13,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+
+class WrongReplyError(Exception):
+    """The gateway broke what it promises of the form of a reply."""
+
+
 Kind = Literal["steady", "varying", "call", "loop"]
 KINDS: dict[str, Kind] = {"steady": "steady", "varying": "varying", "call": "call", "loop": "loop"}
 SAME = "00000000"

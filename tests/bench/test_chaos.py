@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from chaos_checks import find_crashes, read_gauges
-from chaos_readers import ChatReader, CompletionReader, ReplyReader, WrongReplyError, read_whole
-from chaos_replies import SAME, Question, Received, answer, find_mistake
+from chaos_readers import ChatReader, CompletionReader, ReplyReader, read_whole
+from chaos_replies import SAME, Question, Received, WrongReplyError, answer, find_mistake
 from chaos_results import Results
 
 from tests.bench.chaos_frames import OPENING, frame

@@ -8,15 +8,16 @@ from typing import Any
 import httpx
 import pytest
 from chaos_apis import APIS, find_api
-from chaos_client import CHAT, COMPLETIONS, GEMINI, READERS, Request, make_request
-from chaos_readers import GeminiReader, WrongReplyError, read_error_code, read_whole
-from chaos_replies import Received, answer, find_mistake
+from chaos_client import CHAT, GEMINI, READERS, Request, make_request
+from chaos_named_readers import MessagesReader, ResponsesReader
+from chaos_readers import GeminiReader, ReplyReader, read_error_code, read_whole
+from chaos_replies import Received, WrongReplyError, answer, find_mistake
 
 from tests.in_process_gateway import ModelServer, Running, streamed
 
 Json = dict[str, Any]
 MODELS = ("plain", "hedged", "prefix")
-REQUESTS = 200
+REQUESTS = 400
 
 
 def serve(request: httpx.Request) -> httpx.Response:
@@ -53,7 +54,7 @@ def read(request: Request, body: bytes) -> Received:
     return reader.received
 
 
-@pytest.mark.parametrize("endpoint", [CHAT, COMPLETIONS, GEMINI])
+@pytest.mark.parametrize("endpoint", READERS)
 def test_a_right_reply_is_read_as_right(gateway: Running, endpoint: str) -> None:
     kinds: set[tuple[str, bool, bool]] = set()
     for request in draw(endpoint):
@@ -138,3 +139,89 @@ def test_a_stream_against_the_rules_is_found(frames: list[bytes]) -> None:
 def test_a_reply_without_an_end_is_found() -> None:
     with pytest.raises(WrongReplyError, match="without a finish reason"):
         read_whole([SAID])
+
+
+def named(kind: str, **fields: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}".encode()
+
+
+MESSAGE = named("message_start", message={"content": [], "usage": {"input_tokens": 3, "output_tokens": 1}})
+TEXT_BLOCK = named("content_block_start", index=0, content_block={"type": "text", "text": ""})
+WORD = named("content_block_delta", index=0, delta={"type": "text_delta", "text": "a"})
+BLOCK_END = named("content_block_stop", index=0)
+USED = {"input_tokens": 3, "output_tokens": 2}
+REASON = named("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 2})
+STOP = named("message_stop")
+FAILURE = named("error", error={"type": "api_error", "code": "upstream_disconnected"})
+CREATED = named("response.created", sequence_number=0)
+DELTA = named("response.output_text.delta", sequence_number=1, delta="a")
+
+
+def response(text: str, status: str = "completed", **fields: Any) -> Json:
+    output = [{"type": "message", "content": [{"type": "output_text", "text": text}]}]
+    return {"object": "response", "status": status, "output": output, "usage": USED, **fields}
+
+
+def completed(text: str, number: int = 2) -> bytes:
+    return named("response.completed", sequence_number=number, response=response(text))
+
+
+@pytest.mark.parametrize(
+    ("reader", "frames"),
+    [
+        (MessagesReader(), [b": comment", MESSAGE, named("ping"), TEXT_BLOCK, WORD, BLOCK_END, REASON, STOP]),
+        (ResponsesReader(), [CREATED, b": comment", DELTA, completed("a")]),
+    ],
+)
+def test_named_frames_are_read(reader: ReplyReader, frames: list[bytes]) -> None:
+    for one in frames:
+        reader.feed(one)
+    assert reader.received == Received(content="a", ended="completed", finish_reason="stop", usage=USAGE)
+
+
+def test_a_whole_reply_of_each_api_is_read() -> None:
+    said = {"type": "message", "content": [{"type": "text", "text": "a"}], "stop_reason": "max_tokens", "usage": USED}
+    assert read_whole(said) == Received(content="a", ended="completed", finish_reason="length", usage=USAGE)
+    cut = response("a", "incomplete", incomplete_details={"reason": "max_output_tokens"})
+    assert read_whole(cut) == Received(content="a", ended="completed", finish_reason="length", usage=USAGE)
+    estimated = {**response("a"), "parley": {"warnings": ["usage_estimated: so"]}}
+    assert read_whole(estimated).usage is None
+
+
+def test_failures_of_named_streams_have_codes() -> None:
+    messages, responses = MessagesReader(), ResponsesReader()
+    for one in (MESSAGE, FAILURE):
+        messages.feed(one)
+    failed = named("response.failed", sequence_number=2, response={"error": {"code": "server_error"}})
+    for one in (CREATED, named("error", sequence_number=1, code="server_error"), failed):
+        responses.feed(one)
+    assert (messages.received.ended, messages.received.error) == ("failed", "upstream_disconnected")
+    assert (responses.received.ended, responses.received.error) == ("failed", "server_error")
+
+
+@pytest.mark.parametrize(
+    ("reader", "frames"),
+    [
+        (MessagesReader(), [TEXT_BLOCK]),
+        (MessagesReader(), [MESSAGE, MESSAGE]),
+        (MessagesReader(), [MESSAGE, WORD]),
+        (MessagesReader(), [MESSAGE, TEXT_BLOCK, TEXT_BLOCK]),
+        (MessagesReader(), [MESSAGE, TEXT_BLOCK, REASON]),
+        (MessagesReader(), [MESSAGE, TEXT_BLOCK, BLOCK_END, STOP]),
+        (MessagesReader(), [MESSAGE, REASON, REASON]),
+        (MessagesReader(), [MESSAGE, REASON, STOP, STOP]),
+        (MessagesReader(), [MESSAGE, FAILURE, STOP]),
+        (MessagesReader(), [MESSAGE, STOP.replace(b"event: message_stop", b"event: ping")]),
+        (MessagesReader(), [b"data: {}"]),
+        (ResponsesReader(), [DELTA]),
+        (ResponsesReader(), [CREATED, completed("a", 1)]),
+        (ResponsesReader(), [CREATED, DELTA, completed("a", 4)]),
+        (ResponsesReader(), [CREATED, DELTA, completed("a"), completed("a", 3)]),
+        (ResponsesReader(), [CREATED, named("response.failed", response={"error": {"code": "x"}})]),
+        (ResponsesReader(), [CREATED, named("error", code="x"), DELTA.replace(b"1", b"2")]),
+    ],
+)
+def test_named_streams_against_the_rules_are_found(reader: ReplyReader, frames: list[bytes]) -> None:
+    with pytest.raises(WrongReplyError):
+        for one in frames:
+            reader.feed(one)
