@@ -86,7 +86,7 @@ def test_a_switch_of_thinking_that_a_server_does_not_know_is_left_out() -> None:
     repaired = repair_refused(CHAT_COMPLETIONS, body, refused("Extra inputs are not permitted: enable_thinking"))
     assert repaired is not None and msgspec.json.decode(repaired.data) == {"messages": [], "top_k": 1}
     assert "enable_thinking, thinking_budget" in repaired.warning
-    assert repair_refused(CHAT_COMPLETIONS, body, refused("top_k is unknown")) is None
+    assert repair_refused(CHAT_COMPLETIONS, body, refused("messages is unknown")) is None
     assert repair_refused(CHAT_COMPLETIONS, body, refused("enable_thinking", code="upstream_error")) is None
     assert repair_refused(CHAT_COMPLETIONS, b'{"messages":[]}', refused("enable_thinking")) is None
     budget = b'{"messages":[],"thinking_budget":5}'
