@@ -7,7 +7,6 @@ from app.api.request_in_progress import RequestInProgress
 from app.chat.messages import ChatRequest
 from app.errors import ParleyError
 from app.formats.body import ParsedRequest
-from app.formats.json_object import BodyWarning
 from app.gateway import refuse_foreign, with_own_urls
 from app.routing import Deployment, ModelRoute
 from app.steps.pipeline import passes_reply
@@ -45,9 +44,7 @@ def choose_own(
     is_whole = len(speaking) == len(route.deployments)
     passes = [conversation.passed is not None or passes_reply(conversation, one.profile) for one in speaking]
     options = replace(parsed.options, passed=any(passes))
-    warnings = parsed.warnings
-    if is_whole:  # most are about what a translation loses
-        warnings = tuple([one for one in warnings if type(one) is BodyWarning])
+    warnings = parsed.repairs if is_whole else parsed.warnings  # most are about what a translation loses
     return replace(parsed, request=conversation, warnings=warnings, options=options), is_whole
 
 

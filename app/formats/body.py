@@ -86,6 +86,8 @@ class ParsedRequest(Struct, frozen=True):
     request: ChatRequest
     warnings: tuple[str, ...]
     options: Options
+    repairs: tuple[str, ...] = ()
+    """Those of the warnings that are about the body alone, whichever server gets it."""
 
 
 class StoredConversation(Struct, frozen=True):

@@ -118,7 +118,9 @@ def parse_chat_body(
     except InvalidInput as error:
         return RejectedRequest(error, FORMATS[body.reply_format or _find_format(body)[0]].error)
     repairs = list_repairs(given)
-    return replace(parsed, warnings=limit_warnings([*repairs, *parsed.warnings])) if repairs else parsed
+    if not repairs:
+        return parsed
+    return replace(parsed, warnings=limit_warnings([*repairs, *parsed.warnings]), repairs=tuple(repairs))
 
 
 def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedRequest:

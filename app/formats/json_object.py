@@ -14,12 +14,6 @@ from app.formats.request_memory import CallerMemory
 from app.validation.violations import json_path
 
 
-class BodyWarning(str):
-    """A warning of a change that is made to a body when it is read, whichever server gets it."""
-
-    __slots__ = ()
-
-
 class _RepairedObject(dict[str, Any]):
     """An object in whose texts something was replaced that no encoding has."""
 
@@ -33,7 +27,7 @@ class _RepairedObject(dict[str, Any]):
 def list_repairs(body: Mapping[str, Any]) -> list[str]:
     """Return a warning for each text of an object of `parse_object` that was changed when it was read."""
     paths = body.paths if isinstance(body, _RepairedObject) else []
-    return [BodyWarning(f"{path} has half of a surrogate pair, which was replaced by U+FFFD") for path in paths]
+    return [f"{path} has half of a surrogate pair, which was replaced by U+FFFD" for path in paths]
 
 
 def parse_object(raw: bytes | bytearray, memory: CallerMemory | None = None) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from app.profiles import Profile
 
 def warn_of_other_parameters(tools: Sequence[Tool]) -> list[str]:
     """Return a warning if the parameters of functions are no objects, which `complete_function` leaves out."""
-    names = [tool.name for tool in tools if describes_no_object(tool.schema.get("parameters"))]
+    given = [(tool.name, tool.schema.get("parameters")) for tool in tools]
+    others = [one for one in given if not isinstance(one[1], dict) or one[1].get("type") != "object"]
+    names = [name for name, parameters in others if describes_no_object(parameters)]
     text = "parameters that are no object were not sent, because arguments always are one"
     return [f"{text}: {', '.join(names)}"] if names else []
 

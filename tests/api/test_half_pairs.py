@@ -47,6 +47,7 @@ def test_half_of_a_pair_is_replaced_with_a_warning(
     running, server = gateway
     given = body if "{}" in path else {**body, "model": model}
     answer = running.post(path.format(model), json.dumps(given).encode())
+    assert answer.status in (200, 502)  # the server speaks chat completions alone
     assert "cut \ufffd" in json.dumps(json.loads(server.requests[-1].content), ensure_ascii=False)
     warnings = json.loads(answer.headers["x-parley-warnings"])
     assert f"{place} has half of a surrogate pair, which was replaced by U+FFFD" in warnings
@@ -55,3 +56,17 @@ def test_half_of_a_pair_is_replaced_with_a_warning(
 def test_a_whole_pair_gives_no_warning(gateway: tuple[Running, ModelServer]) -> None:
     body = {"model": "chat", "messages": [{"role": "user", "content": "\U0001f600 \ufffd"}]}
     assert "x-parley-warnings" not in gateway[0].post("/v1/chat/completions", body).headers
+
+
+@each_case("stream", [False, True])
+@each_case(("path", "body", "place"), BODIES)
+def test_the_reply_has_the_warning_too(
+    gateway: tuple[Running, ModelServer], path: str, body: Json, place: str, stream: bool
+) -> None:
+    if "{}" in path:
+        given, path = body, path.format("chat").replace(":g", ":streamG" if stream else ":g")
+    else:
+        given = {**body, "model": "chat", "stream": stream}
+    answer = gateway[0].post(path, json.dumps(given).encode())
+    assert answer.status == 200
+    assert f"{place} has half of a surrogate pair" in answer.body.decode()

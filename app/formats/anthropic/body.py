@@ -188,8 +188,9 @@ def _parse(
         rejected = RejectedRequest(error, ANTHROPIC.error)
         needs_max_tokens = schema is MessagesRequest
         return replace(rejected, passed=_pass_refused(body, error, limits, needs_max_tokens=needs_max_tokens))
-    warnings = [*list_repairs(body), *renamed.warnings, *parsed.warnings]
-    return replace(parsed, warnings=limit_warnings(warnings)) if warnings else parsed
+    repairs = list_repairs(body)
+    warnings = [*repairs, *renamed.warnings, *parsed.warnings]
+    return replace(parsed, warnings=limit_warnings(warnings), repairs=tuple(repairs)) if warnings else parsed
 
 
 def _pass_refused(
@@ -202,7 +203,8 @@ def _pass_refused(
         return None
     mode: ReplyMode = "delta" if request.stream else "whole"
     settings = ReplySettings(request.model, request.stream, mode, metadata=keep_texts(body.get("metadata")))
-    return ParsedRequest(settings, ANTHROPIC, request, (), Options())
+    repairs = tuple(list_repairs(body))
+    return ParsedRequest(settings, ANTHROPIC, request, repairs, Options(), repairs)
 
 
 def _parse_request(

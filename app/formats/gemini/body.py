@@ -195,7 +195,8 @@ def _parse(
         return RejectedRequest(refusal, GEMINI.error, _pass_unread(given, refusal, limits, target))
     except ParleyError as error:
         return RejectedRequest(error, GEMINI.error)
-    parsed = replace(parsed, warnings=limit_warnings([*list_repairs(given), *parsed.warnings]))
+    repairs = list_repairs(given)
+    parsed = replace(parsed, warnings=limit_warnings([*repairs, *parsed.warnings]), repairs=tuple(repairs))
     if not foreign:
         return parsed
     refusal = refuse(foreign)
@@ -223,13 +224,14 @@ def _pass_unread(
 ) -> ParsedRequest | None:
     """Return a request that the gateway cannot read, for Google's servers, which may know more; None if no server can
     be sent it."""
-    request = None
-    if given is not None:
-        request = make_passed_request(given, refusal, limits, target.model, target.stream, _PATHS)
+    if given is None:
+        return None
+    request = make_passed_request(given, refusal, limits, target.model, target.stream, _PATHS)
     if request is None:
         return None
     settings = ReplySettings(target.model, target.stream, "delta" if target.stream else "whole")
-    return ParsedRequest(settings, target.reply_format, request, (), Options())
+    repairs = tuple(list_repairs(given))
+    return ParsedRequest(settings, target.reply_format, request, repairs, Options(), repairs)
 
 
 def _find_counted(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:

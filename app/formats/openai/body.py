@@ -121,8 +121,11 @@ def _parse(given: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
         violations += error.violations
     if violations:
         raise InvalidInput(violations)
-    warnings = [*list_repairs(given), *renamed.warnings, *_warn_of_prompts(given)]
-    return replace(parsed, warnings=limit_warnings([*warnings, *parsed.warnings])) if warnings else parsed
+    repairs = list_repairs(given)
+    warnings = [*repairs, *renamed.warnings, *_warn_of_prompts(given)]
+    if not warnings:
+        return parsed
+    return replace(parsed, warnings=limit_warnings([*warnings, *parsed.warnings]), repairs=tuple(repairs))
 
 
 def _select_fields(body: dict[str, Any]) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def _find_session(extra: Mapping[str, Any]) -> str | None:
     return next((value for name in ("prompt_cache_key", "user") if isinstance(value := extra.get(name), str)), None)
 
 
-class ResponsesRequest(ParsedRequest, frozen=True):
+class ResponsesRequest(ParsedRequest, frozen=True, kw_only=True):
     """A valid request of `POST /v1/responses`."""
 
     input_items: list[Any]
@@ -246,7 +246,8 @@ class _BodyReader:
         self._violations: list[Violation] = []
         self._foreign: list[Violation] = []
         """What only servers of other APIs refuse."""
-        self._warnings: list[str] = [*list_repairs(body), *renamed.warnings]
+        self._repairs = list_repairs(body)
+        self._warnings: list[str] = [*self._repairs, *renamed.warnings]
         self._names = renamed.names
         """The caller's names of fields that another API has."""
         self._param_names = {
@@ -316,13 +317,14 @@ class _BodyReader:
                 logprobs=self._wants_logprobs(),
                 responses=self._make_options(tools, listed, store=store, background=background, compacts=compacts),
             ),
-            input_items,
-            len(context),
-            len(msgspec.json.encode(input_items)) if store else 0,
-            store,
-            background,
-            streamed,
-            self._stored.conversation if self._conversation is not None else None,
+            repairs=tuple(self._repairs),
+            input_items=input_items,
+            context_length=len(context),
+            input_bytes=len(msgspec.json.encode(input_items)) if store else 0,
+            store=store,
+            background=background,
+            streamed=streamed,
+            conversation=self._stored.conversation if self._conversation is not None else None,
         )
 
     def _make_source(
@@ -389,16 +391,17 @@ class _BodyReader:
             ),
             RESPONSES,
             request,
-            (),
+            tuple(self._repairs),
             Options(
                 responses=self._make_options(OfferedTools(), (), store=stores, background=background, compacts=False)
             ),
-            input_items,
-            len(context),
-            len(msgspec.json.encode(input_items)) if stores else 0,
-            stores,
-            background,
-            streamed,
+            repairs=tuple(self._repairs),
+            input_items=input_items,
+            context_length=len(context),
+            input_bytes=len(msgspec.json.encode(input_items)) if stores else 0,
+            store=stores,
+            background=background,
+            streamed=streamed,
         )
 
     def _refuse(self, path: str, message: str) -> None:
