@@ -117,8 +117,13 @@ class Responses(Api):
             yield {"type": "function_call", "id": f"fc_{id_}", "call_id": id_, "name": name, "arguments": arguments}
 
     def write_events(self, reply: Answer, model: str, pick: random.Random) -> Iterator[bytes]:
+        for number, event in enumerate(self._list_events(reply, model, pick)):
+            yield _write_named({**event, "sequence_number": number})
+
+    def _list_events(self, reply: Answer, model: str, pick: random.Random) -> Iterator[Json]:
         head = {"id": "x", "object": "response", "model": model, "status": "in_progress", "output": []}
-        yield _write_named({"type": "response.created", "response": head})
+        yield {"type": "response.created", "response": head}
+        yield {"type": "response.in_progress", "response": head}
         texts = {
             "reasoning": "reasoning_summary_text",
             "message": "output_text",
@@ -128,13 +133,13 @@ class Responses(Api):
         for index, item in enumerate(items):
             kind = item["type"]
             empty: Json = _EMPTY[kind]
-            yield _write_named({"type": "response.output_item.added", "output_index": index, "item": item | empty})
+            yield {"type": "response.output_item.added", "output_index": index, "item": item | empty}
             text = {"reasoning": reply.reasoning, "message": reply.content}.get(kind) or item["arguments"]
             for piece in _cut(text, pick):
                 place = {"item_id": item["id"], "output_index": index, "content_index": 0, "summary_index": 0}
-                yield _write_named({"type": f"response.{texts[kind]}.delta", **place, "delta": piece})
-            yield _write_named({"type": "response.output_item.done", "output_index": index, "item": item})
-        yield _write_named({"type": "response.completed", "response": self._write_response(reply, model, items)})
+                yield {"type": f"response.{texts[kind]}.delta", **place, "delta": piece}
+            yield {"type": "response.output_item.done", "output_index": index, "item": item}
+        yield {"type": "response.completed", "response": self._write_response(reply, model, items)}
 
     def write_error(self, message: str) -> bytes:
         return _write_named({"type": "error", "code": "server_error", "message": message})

@@ -8,7 +8,7 @@ from app.chat.messages import ChatRequest
 
 APP = Path(__file__).parents[2] / "app"
 ADMITTING = {
-    "api/chat.py": 1,  # reasoning of a reply that guards have looked at
+    "api/reply_opening.py": 1,  # reasoning of a reply that guards have looked at
     "guards/admission.py": 3,
 }
 """How often each module calls `mark_admitted`."""

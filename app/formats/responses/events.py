@@ -106,11 +106,12 @@ class EventWriter:
         """Let the item with this place and id, which a server has opened, be the open one."""
         self.index, self.item_id = index, id_
 
-    def number_on(self) -> None:
-        """Let the next event have the number that follows those of a server, or their count if they have none."""
+    def number_on(self) -> int:
+        """Let the next event have the number that follows those of a server, or their count if they have none. Returns
+        it."""
         if self.last_passed and not _SEQUENCE_NUMBER.search(self.last_passed):
             self._number -= 2  # the events that begin a reply were among them
-        self.find_number()
+        return self.find_number()
 
     def continue_from(self, number: Any) -> None:
         """Let the next event have this number, or none if the server's event in its place has none."""

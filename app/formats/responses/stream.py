@@ -509,7 +509,7 @@ class ResponseEventEncoder(DeltaEncoder):
         }
 
     def _write_end(self, response: dict[str, Any]) -> bytes:
-        self._end_number = self._events.find_number()
+        self._end_number = self._events.number_on()
         beside: dict[str, Any] = self._passed.beside_end if self._passed else {}
         kind = choose_end_type(response)
         before = self._events.write("error", **describe_failure(response)) if kind == FAILED else b""
