@@ -6,7 +6,7 @@ import itertools
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import quantiles
 from typing import Any
 
@@ -14,6 +14,7 @@ from agent_bodies import WRITERS, Conversation, make_conversation
 from agent_turn import MODEL_PREFIXES, TurnServer
 from paced_replies import REPLY_SECONDS
 from processes import RigError
+from report import short, spread
 from scenarios import NO_STORE
 
 MARK = "session-000000000000"
@@ -116,16 +117,18 @@ class _Session:
         port = self._server.server.port
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**22)
         self._renew()
-        while time.monotonic() < until:
-            place = self._next % len(self._script)
-            if place == 0:
-                self._renew()
-            self._next += 1
-            request = self._script[place]
-            began = time.perf_counter()
-            await self._send(reader, writer, request)
-            self.added_ms.append((time.perf_counter() - began - request.seconds) * 1e3)
-        writer.close()
+        try:
+            while time.monotonic() < until:
+                place = self._next % len(self._script)
+                if place == 0:
+                    self._renew()
+                self._next += 1
+                request = self._script[place]
+                began = time.perf_counter()
+                await self._send(reader, writer, request)
+                self.added_ms.append((time.perf_counter() - began - request.seconds) * 1e3)
+        finally:
+            writer.transport.abort()
 
     def _renew(self) -> None:
         self._mark = f"session-{next(self._numbers):012d}".encode()
@@ -177,6 +180,7 @@ async def measure_rung(
     finally:
         for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
     if len(added) < 2:
         raise MixFailed(f"{server.name} answered {len(added)} turns of {sessions} sessions in {seconds:g} s")
     cut = quantiles(added, n=100, method="inclusive")
@@ -243,8 +247,10 @@ def table(found: dict[tuple[str, str], list[list[Rung]]], at: int) -> str:
 def _spread(values: list[float]) -> str:
     if not values:
         return "–"
-    middle = sorted(values)[len(values) // 2]
-    return f"{middle:.3g}" if len(values) == 1 else f"{middle:.3g} ({min(values):.3g}–{max(values):.3g})"
+    found = spread(values)
+    if len(values) == 1:
+        return short(found.median)
+    return f"{short(found.median)} ({short(found.lowest)}–{short(found.highest)})"
 
 
 def as_json(found: dict[tuple[str, str], list[list[Rung]]]) -> list[dict[str, Any]]:
@@ -252,9 +258,7 @@ def as_json(found: dict[tuple[str, str], list[list[Rung]]]) -> list[dict[str, An
         {
             "server": name,
             "endpoint": path,
-            "rounds": [
-                [{field: getattr(rung, field) for field in Rung.__slots__} for rung in rungs] for rungs in rounds
-            ],
+            "rounds": [list(map(asdict, rungs)) for rungs in rounds],
         }
         for (name, path), rounds in found.items()
     ]

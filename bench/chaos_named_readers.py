@@ -1,6 +1,7 @@
 """Reads replies of the chaos run whose frames have names: those of the Messages and the Responses API."""
 
 import json
+from abc import ABC, abstractmethod
 from typing import Any
 
 from chaos_replies import Received, WrongReplyError
@@ -16,10 +17,8 @@ def is_estimated(body: Json) -> bool:
     return any(text.startswith(ESTIMATED) for text in (body.get("parley") or {}).get("warnings", ()))
 
 
-def _read_named(frame: bytes) -> Json | None:
-    """Return the data of a frame; None for a comment."""
-    if frame.startswith(b":"):
-        return None
+def _read_named(frame: bytes) -> Json:
+    """Return the data of a frame."""
     lines = frame.split(b"\n")
     if [line.partition(b": ")[0] for line in lines] != [b"event", b"data"]:
         raise WrongReplyError(f"not a frame: {frame[:200]!r}")
@@ -29,17 +28,43 @@ def _read_named(frame: bytes) -> Json | None:
     return data
 
 
-class MessagesReader:
-    """`POST /v1/messages`: one block after the other, then `message_stop`; or `error`."""
+class _NamedReader(ABC):
+    """Takes the frames of a stream up to its end. Replies of these APIs are not resumed here."""
 
     frame_end = b"\n\n"
     failed_within_call = False
     response_id = ""
-    """Its replies are not resumed here."""
+    heartbeat = ""
+    """The name of an event that is none of the reply."""
 
     def __init__(self) -> None:
         self.received = Received()
         self.frames = 0
+
+    def feed(self, frame: bytes) -> None:
+        """Raises: WrongReplyError."""
+        if frame.startswith(b":"):
+            return
+        data = _read_named(frame)
+        if data["type"] == self.heartbeat:
+            return
+        if self.received.ended:
+            raise WrongReplyError(f"{data['type']} after the end of the stream")
+        self.frames += 1
+        self._take(data)
+
+    @abstractmethod
+    def _take(self, data: Json) -> None:
+        """Take an event. Raises: WrongReplyError."""
+
+
+class MessagesReader(_NamedReader):
+    """`POST /v1/messages`: one block after the other, then `message_stop`; or `error`."""
+
+    heartbeat = "ping"
+
+    def __init__(self) -> None:
+        super().__init__()
         self._blocks = 0
         self._kind = ""
         """Of the block that is open; empty between blocks."""
@@ -47,22 +72,13 @@ class MessagesReader:
         self._given: Json = {}
         """The usage with which the message began."""
 
-    def feed(self, frame: bytes) -> None:
-        data = _read_named(frame)
-        if data is None or data["type"] == "ping":
-            return
-        if self.received.ended:
-            raise WrongReplyError(f"{data['type']} after the end of the stream")
-        self.frames += 1
+    def _take(self, data: Json) -> None:
         if data["type"] == "error":
             self.received.ended, self.received.error = "failed", data["error"]["code"]
             return
         if self._begun == (data["type"] == "message_start"):
             raise WrongReplyError(f"{data['type']} in place {self.frames}")
         self._begun = True
-        self._take(data)
-
-    def _take(self, data: Json) -> None:
         match data["type"]:
             case "message_start":
                 if data["message"]["content"] != []:
@@ -155,36 +171,21 @@ _DELTAS = {
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
-class ResponsesReader:
+class ResponsesReader(_NamedReader):
     """`POST /v1/responses`: the last event has the whole reply, which must be that of the deltas."""
 
-    frame_end = b"\n\n"
-    failed_within_call = False
-    response_id = ""
-    """Its replies are not resumed here."""
-
     def __init__(self) -> None:
-        self.received = Received()
-        self.frames = 0
+        super().__init__()
         self._number = -1
         self._error: Json | None = None
 
-    def feed(self, frame: bytes) -> None:
-        data = _read_named(frame)
-        if data is None:
-            return
-        if self.received.ended:
-            raise WrongReplyError(f"{data['type']} after the end of the stream")
-        self.frames += 1
+    def _take(self, data: Json) -> None:
         number = data.get("sequence_number", self._number + 1)  # a server's own events may have none
         if data["type"] == "error":
             self._number = max(self._number, number - 1)  # the end of a call that was cut off is lost
         if number != self._number + 1 or (data["type"] == "response.created") != (self.frames == 1):
             raise WrongReplyError(f"{data['type']} with number {number} in place {self.frames}")
         self._number = number
-        self._take(data)
-
-    def _take(self, data: Json) -> None:
         kind = data["type"]
         if self._error is not None and kind != "response.failed":
             raise WrongReplyError(f"{kind} after an error")

@@ -83,7 +83,7 @@ def answer(path: str, body: bytes) -> tuple[str, bytes]:
     return "application/json", json.dumps(found).encode()
 
 
-async def read_body(reader: asyncio.StreamReader, head: dict[str, str]) -> bytes:
+async def _read_body(reader: asyncio.StreamReader, head: dict[str, str]) -> bytes:
     if "content-length" in head:
         return await reader.readexactly(int(head["content-length"]))
     body = b""
@@ -96,14 +96,19 @@ async def read_body(reader: asyncio.StreamReader, head: dict[str, str]) -> bytes
     return body
 
 
+async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, bytes]:
+    """Return the path and the body of the next request."""
+    lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
+    head = {name: value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+    if head.get("expect") == "100-continue":
+        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    return lines[0].split(" ")[1], await _read_body(reader, head)
+
+
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
-            lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
-            head = {name: value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
-            if head.get("expect") == "100-continue":
-                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            media_type, reply = answer(lines[0].split(" ")[1], await read_body(reader, head))
+            media_type, reply = answer(*await read_request(reader, writer))
             fields = f"content-type: {media_type}\r\ncontent-length: {len(reply)}\r\n\r\n"
             writer.write(f"HTTP/1.1 200 OK\r\n{fields}".encode() + reply)
             await writer.drain()

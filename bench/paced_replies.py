@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from fixed_replies import CHAT, MESSAGE, RESPONSE, asks_for_stream, read_body
+from fixed_replies import CHAT, MESSAGE, RESPONSE, asks_for_stream, read_request
 
 FIRST_SECONDS, CHUNK_SECONDS, CHUNKS = 0.05, 0.02, 20
 REPLY_SECONDS = FIRST_SECONDS + CHUNKS * CHUNK_SECONDS
@@ -81,7 +81,7 @@ def _responses() -> Iterator[bytes]:
         yield written
 
 
-STREAMS = {
+STREAMS: dict[str, tuple[tuple[bytes, ...], dict[str, Any]]] = {
     "/chat/completions": (tuple(_chat()), CHAT),
     "/messages": (tuple(_messages()), MESSAGE),
     "/responses": (tuple(_responses()), RESPONSE),
@@ -90,26 +90,24 @@ STREAMS = {
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(asyncio.IncompleteReadError, ConnectionError):
-        while True:
-            lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
-            head = {name: value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
-            path = lines[0].split(" ")[1].partition("?")[0]
-            await _answer(writer, path, await read_body(reader, head))
-            await writer.drain()
-    writer.close()
+    try:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                path, body = await read_request(reader, writer)
+                await _answer(writer, path.partition("?")[0], body)
+                await writer.drain()
+    finally:
+        writer.transport.abort()
 
 
 async def _answer(writer: asyncio.StreamWriter, path: str, body: bytes) -> None:
     found = next((reply for end, reply in STREAMS.items() if path.endswith(end)), None)
     if found is None:
-        text = json.dumps(COUNTED if "tokens" in path else {"object": "list", "data": [{"id": "mock"}]})
-        return writer.write((HEAD.format("application/json", f"content-length: {len(text)}") + text).encode())
+        return _write_whole(writer, COUNTED if "tokens" in path else {"object": "list", "data": [{"id": "mock"}]})
     parts, whole = found
     if not asks_for_stream(body):
         await asyncio.sleep(REPLY_SECONDS)
-        text = json.dumps(whole)
-        return writer.write((HEAD.format("application/json", f"content-length: {len(text)}") + text).encode())
+        return _write_whole(writer, whole)
     due = asyncio.get_running_loop().time() + FIRST_SECONDS
     written = HEAD.format("text/event-stream", "transfer-encoding: chunked").encode()
     for part in parts:
@@ -117,6 +115,11 @@ async def _answer(writer: asyncio.StreamWriter, path: str, body: bytes) -> None:
         writer.write(written + b"%x\r\n%b\r\n" % (len(part), part))
         written, due = b"", due + CHUNK_SECONDS
     return writer.write(b"0\r\n\r\n")
+
+
+def _write_whole(writer: asyncio.StreamWriter, answer: dict[str, Any]) -> None:
+    text = json.dumps(answer)
+    writer.write((HEAD.format("application/json", f"content-length: {len(text)}") + text).encode())
 
 
 async def main() -> None:

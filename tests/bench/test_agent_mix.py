@@ -26,6 +26,7 @@ async def serving(status: str = "200 OK") -> AsyncIterator[TurnServer]:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n".encode())
+        writer.close()
 
     answer = paced_replies.serve if status == "200 OK" else refuse
     server = await asyncio.start_server(answer, "127.0.0.1", 0, limit=2**26)
