@@ -35,9 +35,7 @@ from app.cache import Apply
 from app.chat.context_edits import Compact
 from app.chat.messages import ChatRequest
 from app.chat.stream import Reply
-from app.errors import (
-    ParleyError,
-)
+from app.errors import ParleyError
 from app.formats.agent_models import CLAUDE_ID
 from app.formats.base import ReplyInfo, WriteError
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest

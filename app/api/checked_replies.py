@@ -193,15 +193,12 @@ class _CheckedTurn:
         if check is not None and check.outcome != "valid":
             warnings = (*warnings, describe_check(check, self._demand.words))
         held.change_end(_EndChange(tuple(self._usages), None if check is None else outcome, warnings))
-        return OpenedTurn(held, held.cached and not self._usages, False, _do_nothing)
+        return OpenedTurn(held, held.cached and not self._usages)
 
     def _make_fault(self, check: OutputCheck) -> Fault:
         text = check.text if len(check.text) <= _MAX_TOLD_CHARACTERS else f"{check.text[:_MAX_TOLD_CHARACTERS]}…"
         fault = make_fault("output_invalid", f"{describe_check(check, self._demand.words)}; the model was asked twice")
         return replace(fault, detail={"violations": [*check.problems], "text": text})
-
-
-def _do_nothing() -> None: ...
 
 
 def _add_usages(fault: Fault, usages: Sequence[dict[str, Any]]) -> Fault:

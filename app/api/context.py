@@ -156,7 +156,7 @@ class AppContext:
         return f"key {name}" if name else _hash_authorization(scope)
 
     def open_request_memory(self, scope: Scope) -> CallerMemory | None:
-        """Return what is remembered of the caller's requests; None if nothing is. Short ones are not."""
+        """Return what is remembered of the caller's requests, for a body of MIN_BYTES or more; None if nothing is."""
         return self.requests.open(self.caller_id(scope))
 
     def sharer_id(self, scope: Scope) -> str:

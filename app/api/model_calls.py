@@ -22,7 +22,7 @@ from app.limits import Limiter
 from app.limits.limiter import Reservation
 from app.routing import ModelRoute
 from app.steps.pipeline import has_media
-from app.tool_loop.loop import OpenedTurn
+from app.tool_loop.loop import OpenedTurn, do_nothing
 
 TICK_SECONDS = 0.5
 """How often the timeouts of a call are checked while no response does it."""
@@ -101,7 +101,7 @@ class ReplyOfCalls:
         if not number:
             self._describe_first(opening)
         free = opening.origin.label in ("hit", "shared")
-        on_end = _do_nothing if limits is None else partial(limits.settle, opening)
+        on_end = do_nothing if limits is None else partial(limits.settle, opening)
         return OpenedTurn(reply, opening.origin.cached, free, on_end)
 
     async def _open_call(
@@ -170,6 +170,3 @@ class TurnReply(ABC):
             self._closed = True
             self._turn.reply.close()
             self._turn.on_end()
-
-
-def _do_nothing() -> None: ...

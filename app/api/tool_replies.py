@@ -37,7 +37,7 @@ from app.observe.trace_context import PassedTrace, RequestTrace, ToolSpan, new_s
 from app.routing import ModelRoute
 from app.steps.output_check import find_output_schema
 from app.steps.prompted_tools import uses_prompted_tools
-from app.tool_loop.loop import OpenedTurn, ToolLoop
+from app.tool_loop.loop import OpenedTurn, OpenTurn, ToolLoop
 
 if TYPE_CHECKING:
     from app.api.compacted_replies import BegunReply
@@ -205,15 +205,19 @@ class _ToolReply(CheckedCalls):
             await self.admit(conversation)  # before any tool runs, also one that was approved
             if session.warnings:
                 self._response.add_warnings(session.warnings)
-            begun = None if compact is None else await self._begin_compacted(conversation, compact)
-            if begun is not None and begun.conversation is None:
-                session.close()
-                self._searches.settle()
-                return begun.end()
+            begun: BegunReply | None = None
+            open_turn: OpenTurn = self.open_turn
+            if compact is not None:
+                begun, open_turn = await self._begin_compacted(conversation, compact), self._open_later
+                if begun.conversation is None:
+                    session.close()
+                    self._searches.settle()
+                    return begun.end()
+                conversation = begun.conversation
             loop = ToolLoop(
-                conversation if begun is None or begun.conversation is None else begun.conversation,
+                conversation,
                 session,
-                self.open_checked if checks else self._open_later if begun is not None else self.open_turn,
+                self.open_checked if checks else open_turn,
                 report,
                 accepts=self._accepts_media,
                 defaults=self._route.defaults,
@@ -224,7 +228,7 @@ class _ToolReply(CheckedCalls):
             session.close()
             raise
         opened = await loop.open()
-        return opened if begun is None else begun.go_on(OpenedTurn(opened, False, False, _do_nothing))
+        return opened if begun is None else begun.go_on(OpenedTurn(opened, cached=False))
 
     async def _begin_compacted(self, conversation: ChatRequest, compact: Compact) -> "BegunReply":
         from app.api.compacted_replies import begin_compacted  # few clients ask for it
@@ -256,6 +260,3 @@ class _ToolReply(CheckedCalls):
         response = self._response
         if not response.status:
             response.info = replace(response.info, origin=replace(response.info.origin, label="hit", age_seconds=0))
-
-
-def _do_nothing() -> None: ...

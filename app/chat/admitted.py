@@ -1,7 +1,7 @@
 """`Admitted`: a request that its guards have let pass, or that has none.
 
 `Gateway.prepare`, `load_media` and `ask_token_count` take no other: so mypy finds a path on which a request was not
-shown to the guards. Only `app.guards` and `app.api.chat` call `mark_admitted`, and few others its second name
+shown to the guards. Only `app.guards` and `app.api.reply_opening` call `mark_admitted`, and few others its second name
 `admit_unguarded`, which a test looks at.
 """
 

@@ -21,7 +21,6 @@ from app.routing import Deployment, HedgeDelay, ModelRoute
 from app.routing.rules import RouteRules, Rule, TargetLimits
 from app.routing.strategies import Strategy
 from app.runtime.token_counting import TokenCounters, TokenizersError
-from app.steps.dropped_reasoning import find_wanted
 from app.upstream.api import find_api
 from app.upstream.credentials import CredentialStore, RenewingCredential
 from app.upstream.http.client import GRACE_SECONDS, Target, request_headers
@@ -103,7 +102,6 @@ class ModelRegistry:
                 any(deployment.profile.check_output == "enforce" for deployment in deployments),
                 _reads_sessions(row, deployments),
                 endpoints=row.endpoints,
-                wanted=find_wanted([deployment.profile for deployment in deployments]),
             )
         for name, row in settings.models.items():
             if row.describe_media_with is not None and name in routes:
@@ -140,8 +138,7 @@ class ModelRegistry:
         assert self._demo_url is not None
         target = _make_target(DEMO, Upstream(base_url=self._demo_url(), kind="vllm"))
         deployment = Deployment(target, DEMO_MODEL, self._settings.kind_profile("vllm"))
-        wanted = find_wanted([deployment.profile])
-        return ModelRoute(DEMO, (deployment,), {}, cache_seconds=self._cache_seconds, wanted=wanted)
+        return ModelRoute(DEMO, (deployment,), {}, cache_seconds=self._cache_seconds)
 
     def _seconds(self, row: Model) -> float | None:
         if self._cache_seconds is None or not row.cache:
@@ -355,8 +352,8 @@ def _make_passthrough_route(
 ) -> ModelRoute:
     assert settings.passthrough is not None
     deployment = _make_deployment(settings, targets, model, settings.passthrough, model)
-    reads, wanted = deployment.profile.session_header is not None, find_wanted([deployment.profile])
-    return ModelRoute(model, (deployment,), {}, cache_seconds=cache_seconds, reads_sessions=reads, wanted=wanted)
+    reads = deployment.profile.session_header is not None
+    return ModelRoute(model, (deployment,), {}, cache_seconds=cache_seconds, reads_sessions=reads)
 
 
 def _make_pattern_route(routes: Mapping[str, ModelRoute], pattern: str, model: str) -> ModelRoute | None:

@@ -47,7 +47,7 @@ _TOOL_HEADERS = {
     "authorization": ("Authorization", ""),
     "api_key": ("X-API-Key", ""),
 }
-"""The header of a server of tools by its `auth_type`, and what stands in it before the credential
+"""The header that a tool server of this `auth_type` reads, and the text in it before the credential
 (docs.litellm.ai/docs/mcp_authentication, October 2026)."""
 NEEDLESS = (
     "drop_params",

@@ -18,7 +18,7 @@ from app.profiles import Profile
 from app.routing.rules import RouteRules
 from app.routing.strategies import Strategy
 from app.steps import pipeline
-from app.steps.dropped_reasoning import NOTHING_WANTED, Wanted
+from app.steps.dropped_reasoning import NOTHING_WANTED, Wanted, find_wanted
 from app.upstream.api import find_api
 from app.upstream.causes import LASTING_WORDS
 from app.upstream.http.client import Target
@@ -90,12 +90,12 @@ class ModelRoute(Struct, frozen=True):
     described: tuple[MediaKind, ...] = ()
     """These media."""
     wanted: Wanted = NOTHING_WANTED
-    """What its servers want back of the reasoning that clients drop."""
-
+    """What its servers want back of the reasoning that clients drop: always set from their profiles."""
     has_fallbacks: bool = False
     """It has fallbacks of any kind: always set from them."""
 
     def __post_init__(self) -> None:
+        force_setattr(self, "wanted", find_wanted([deployment.profile for deployment in self.deployments]))
         has_any = self.fallbacks or self.fallbacks_on_context_length or self.fallbacks_on_content_filter
         force_setattr(self, "has_fallbacks", bool(has_any))
 

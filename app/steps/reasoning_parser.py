@@ -357,11 +357,8 @@ class ReasoningStage:
         """Remove a closing tag with which the content begins. `text` is all of `_held`."""
         if not text.startswith(self._stray_tags):
             return False
-        for tag in self._stray_tags:
-            if text.startswith(tag):
-                self._end(len(tag))
-                return True
-        return False
+        self._end(next(len(tag) for tag in self._stray_tags if text.startswith(tag)))
+        return True
 
     def _may_be_stray(self, text: str) -> bool:
         return self._close.startswith(text) or (len(self._stray_tags) > 1 and text in _STRAY_PARTS)

@@ -60,15 +60,18 @@ TIMED_OUT = -32001
 _ENDS_WITHOUT_CALLS = ("length", "content_filter")
 
 
+def do_nothing() -> None: ...
+
+
 class OpenedTurn(Struct, frozen=True, eq=False):
     """One call to the model that has begun."""
 
     reply: Reply
     cached: bool
     """It is a stored reply."""
-    free: bool
+    free: bool = False
     """Another request has paid for it."""
-    on_end: Callable[[], None]
+    on_end: Callable[[], None] = do_nothing
     """Called once, when the call has ended or its events are no longer needed."""
 
 

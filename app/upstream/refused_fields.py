@@ -88,16 +88,20 @@ def _describe(name: str) -> str:
 
 def _leave_out(name: str) -> Callable[[Json], Json | None]:
     def change(body: Json) -> Json | None:
-        return {field: value for field, value in body.items() if field != name} if name in body else None
+        return _without(name, body) if name in body else None
 
     return change
+
+
+def _without(name: str, body: Json) -> Json:
+    return {field: value for field, value in body.items() if field != name}
 
 
 def _rename(name: str, other: str) -> Callable[[Json], Json | None]:
     def change(body: Json) -> Json | None:
         if name not in body:
             return None
-        rest = {field: value for field, value in body.items() if field != name}
+        rest = _without(name, body)
         return rest if other in body else {**rest, other: body[name]}
 
     return change
@@ -119,8 +123,7 @@ def _leave_out_encrypted(body: Json) -> Json | None:
     if not isinstance(included, list) or _ENCRYPTED not in included:
         return None
     left = [one for one in included if one != _ENCRYPTED]
-    rest = {field: value for field, value in body.items() if field != "include"}
-    return {**rest, "include": left} if left else rest
+    return {**body, "include": left} if left else _without("include", body)
 
 
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -178,8 +181,7 @@ def _leave_out_everywhere(name: str) -> Callable[[Json], Json | None]:
     def change(body: Json) -> Json | None:
         stripped = {
             field: _strip(value, name) if field in ("messages", "input", "system", "tools") else value
-            for field, value in body.items()
-            if field != name
+            for field, value in _without(name, body).items()
         }
         return None if stripped == body else stripped
 
@@ -191,7 +193,7 @@ def _strip(value: Any, name: str) -> Any:
     if not isinstance(value, list):
         return value
     return [
-        {field: _strip(one, name) if field in _HOLDERS else one for field, one in entry.items() if field != name}
+        {field: _strip(one, name) if field in _HOLDERS else one for field, one in _without(name, entry).items()}
         if isinstance(entry, dict)
         else entry
         for entry in value

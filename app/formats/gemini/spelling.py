@@ -119,6 +119,7 @@ def name_fields(fields: dict[str, Any]) -> dict[str, Any]:
 def has_doubles(body: dict[str, Any], canonical: dict[str, Any]) -> bool:
     """Whether a body has a field in both spellings, at any depth. Only one of the two is read. `canonical` is the body
     as it was read."""
+    # 0 is a value in which there is nothing to look for; null would be no field.
     rest = {name: 0 if _is_unchanged(value, canonical.get(name)) else value for name, value in body.items()}
     contents = rest.get("contents")
     if not isinstance(contents, list):

@@ -240,10 +240,11 @@ class _Arguments:
         self._has_brace_alone = text.strip() == "{"
         if text[:1] == "{":
             return text
-        if self._read_markup is not None and text.lstrip()[:1] == "<":
+        begun = text.lstrip()
+        if self._read_markup is not None and begun[:1] == "<":
             self._markup = [text]
             return ""
-        if text.lstrip()[:1].isalpha() and not text.lstrip().startswith("null"):
+        if begun[:1].isalpha() and not begun.startswith("null"):
             self._warnings.add("the arguments of a call of the model server begin with words")
         return text
 

@@ -86,8 +86,8 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
 
 
 def _add_user(messages: list[Any]) -> list[Any]:
-    """Return messages of which one is a user's: the last system message if there are no others, or one that stands for
-    those that the client has left out."""
+    """Return the messages with one of the user: the last system message if there are only such, else a short one
+    before the first message of another role."""
     begin = next((place for place, message in enumerate(messages) if message["role"] not in _SYSTEM), None)
     if begin is None:
         return [*messages[:-1], {**messages[-1], "role": "user"}]

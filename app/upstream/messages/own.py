@@ -76,8 +76,6 @@ digits behind it (platform.claude.com/docs/en/agents-and-tools/tool-use/web-sear
 _ONLY_UNSIGNED = "it has only reasoning that no server has signed"
 _RUN_BY_ANTHROPIC = "mcptoolu_"
 """The ids of calls that Anthropic's servers ran begin with it (platform.claude.com/docs/en/agents-and-tools)."""
-
-
 _ONE_ROUND = 2
 """A message with calls, and one with their results."""
 
