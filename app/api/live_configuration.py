@@ -26,6 +26,7 @@ from app.limits import Limiter
 from app.upstream.catalog import Catalog
 
 if TYPE_CHECKING:
+    from app.chat.guarding import GuardedReply
     from app.guards import Guards
 
 ERROR_WRITERS: Mapping[str, WriteError] = {
@@ -68,6 +69,10 @@ class LiveConfiguration(Struct, frozen=True):
     """The operator's text; None: the gateway's own."""
     codex_etags: dict[ModelGlobs | None, ListEtag] = field(default_factory=dict)
     """Those of Codex's list by the models that a caller may use."""
+
+    def unseal_reply(self, about: str, text: str) -> "GuardedReply | None":
+        """Return what a guarded reply of another gateway needs; None if it has another key."""
+        return None if self.guards is None else self.guards.unseal_reply(about, text)
 
 
 def make_live_configuration(

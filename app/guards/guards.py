@@ -15,6 +15,7 @@ from app.guards.detectors import DETECTORS, Find, Span, make_pattern
 from app.guards.masking import FindSpans, SpanRule
 from app.guards.memory import VerdictMemory
 from app.guards.rules import GuardRule, MaskingRule
+from app.guards.sealed_replies import ResumedReply, unseal_reply
 from app.upstream.http.transport import UpstreamTransport
 
 log = logging.getLogger("parley.guards")
@@ -115,6 +116,11 @@ class Guards:
         if names not in self._sets:
             self._sets[names] = make_set(chosen, self._masking) if chosen else None
         return self._sets[names]
+
+    def unseal_reply(self, about: str, text: str) -> ResumedReply | None:
+        """Return what `RequestGuard.seal` has sealed in a gateway with the same key; None for anything else."""
+        sealed = unseal_reply(self._masking.key, about, text)
+        return None if sealed is None else ResumedReply(text, sealed, self.observer.count_placeholders)
 
     def set_key(self, key: bytes) -> None:
         """Use another key of placeholders from now on."""

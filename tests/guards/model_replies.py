@@ -31,3 +31,9 @@ def write_gemini(thoughts: list[str], texts: list[str]) -> list[bytes]:
     chunks: list[Json] = [{"candidates": [content]} for content in contents]
     chunks.append({"candidates": [{"content": {"role": "model", "parts": []}, "finishReason": "STOP", "index": 0}]})
     return [b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks]
+
+
+def write_chat(deltas: list[Json], reason: str) -> list[bytes]:
+    choices: list[Json] = [*({"delta": delta} for delta in deltas), {"delta": {}, "finish_reason": reason}]
+    frames = [json.dumps({"choices": [{"index": 0, **choice}]}) for choice in choices]
+    return [f"data: {frame}\n\n".encode() for frame in (*frames, "[DONE]")]
