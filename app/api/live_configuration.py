@@ -14,6 +14,7 @@ from app.api.resources import Resources
 from app.config.access import make_key_ring
 from app.config.codex_instructions import read_codex_instructions
 from app.config.registry import ModelRegistry
+from app.config.secret_rules import read_secret_rules
 from app.config.settings import Settings, SettingsError
 from app.config.tables.server import Server
 from app.formats.anthropic import ANTHROPIC
@@ -129,7 +130,11 @@ def _make_guards(settings: Settings, resources: Resources, previous: "Guards | N
     from app.guards import Guards
 
     rules = [row.make_rule(name) for name, row in settings.guards.items()]
-    return Guards(rules, settings.masking.make_rule(resources.masking_key.value), resources.transport, previous)
+    secret_rules, mistakes = read_secret_rules(settings.masking)
+    if mistakes:
+        raise SettingsError([f"masking.rules_file: {mistake}" for mistake in mistakes])
+    masking = settings.masking.make_rule(resources.masking_key.value, secret_rules)
+    return Guards(rules, masking, resources.transport, previous)
 
 
 def _read_instructions(settings: Settings) -> str | None:

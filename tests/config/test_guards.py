@@ -98,6 +98,13 @@ def test_the_key_is_not_kept_in_redis_beside_what_it_encrypts(more: Json, refuse
     assert any(mistake.startswith("masking.key") for mistake in found) is refused
 
 
+def test_a_file_of_rules_that_no_guard_uses_is_a_warning() -> None:
+    masking = {"rules_file": "rules.toml"}
+    for detectors, warned in (("email", True), ("secrets", False)):
+        found = find_warnings(settings({"g": {"detectors": [detectors]}}, masking=masking))
+        assert any(warning.startswith("masking.rules_file is not used") for warning in found) is warned
+
+
 def test_there_are_at_most_16_guards() -> None:
     rows = {f"g{number}": {"detectors": ["email"]} for number in range(17)}
     assert any("at most 16" in mistake for mistake in find_conflicts(settings(rows)))
