@@ -1,10 +1,13 @@
 """Guards at the places where a request becomes another one: media that another model describes, reasoning that the
 gateway puts back, replies that are checked against a schema, replies with tools."""
 
+import base64
+import io
 import json
 from typing import Any, cast
 
 import httpx
+import openpyxl
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
@@ -295,3 +298,28 @@ def test_presidio_is_asked_about_names_of_files() -> None:
     assert "Ann.txt" in {one["text"] for one in asked(run)}
     assert run.clients[0].answer.status == 200
     assert "Ann" not in json.dumps(run.played.sent)
+
+
+def write_workbook(sheet: str) -> str:
+    book = openpyxl.Workbook()
+    page = book.active
+    assert page is not None
+    page.title = sheet
+    page["A1"] = "4711"
+    data = io.BytesIO()
+    book.save(data)
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    return f"data:{kind};base64,{base64.b64encode(data.getvalue()).decode()}"
+
+
+def test_names_of_sheets_are_masked_and_judged() -> None:
+    rows = {"pii": {"detectors": ["email"]}, "house": {"phases": ["request"]}}
+    rejects: list[Json] = [{"if": "zebra", "body": REJECT}]
+    bodies = []
+    for sheet in (EMAIL, "a zebra"):
+        file = {"type": "file", "file": {"filename": "a.xlsx", "file_data": write_workbook(sheet)}}
+        bodies.append({"messages": [{"role": "user", "content": [file]}]})
+    run = play(rows, bodies, [FINE], answers=rejects)
+    assert [client.answer.status for client in run.clients] == [200, 400]
+    text = json.dumps(run.played.sent)
+    assert "4711" in text and MASKED in text and EMAIL not in text
