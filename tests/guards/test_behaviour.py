@@ -511,6 +511,22 @@ def test_presidio_gets_no_headers_of_other_guards_and_the_trace() -> None:
     assert presidio["traceparent"].startswith(parent[:35])
 
 
+def test_presidio_gets_no_value_that_is_masked_and_its_places_count_in_what_it_got() -> None:
+    text, shown = "🙂 ann@example.com is Ann Lee.", "🙂 [EMAIL_YGDF6NR7] is Ann Lee."
+    spans = [{"start": shown.index(part), "end": shown.index(part) + len(part)} for part in ("EMAIL_YG", "Ann Lee")]
+    body = [{**span, "entity_type": "PERSON", "score": 0.9} for span in spans]
+    rows: Json = {"pii": {"detectors": ["email"]}, "names": {"api": "presidio"}}
+    reply = {"chunks": [{"content": "[EMAIL_YGDF6NR7], [PERSON_MLTYGLO3]"}], "finish": "stop"}
+    run = play(rows, [user(text)], [reply], answers=[{"if": "Ann", "body": body}], default={})
+    assert [one["text"] for one in asked(run)] == [shown]
+    assert sent_texts(run) == ["🙂 [EMAIL_YGDF6NR7] is [PERSON_MLTYGLO3]."]
+    assert run.clients[0].reply is not None
+    assert run.clients[0].reply.text == "ann@example.com, Ann Lee"
+    rows["names"]["sees"] = "original"
+    run = play(rows, [user(text)], answers=[{"if": "Ann", "body": []}], default={})
+    assert [one["text"] for one in asked(run)] == [text]
+
+
 def test_what_presidio_found_is_masked_if_it_fails_for_other_texts() -> None:
     rows = {"names": {"api": "presidio", "on_failure": "pass"}}
     answers: list[Json] = [{"if": "Ann", "body": [SPAN]}, {"if": "Bob", "body": {"error": "x"}}]
