@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from app.access.key_ring import hash_key
 
+from tests.each_case import each_case
 from tests.guards.golden_runner import Json, Run, run_case
 
 CHAT = "/v1/chat/completions"
@@ -286,6 +287,23 @@ def test_a_reply_without_a_verdict_is_not_sent(stream: bool) -> None:
     assert b"Fine" in passes.clients[0].answer.body
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_reply_that_goes_on_without_a_verdict_says_so_and_is_not_known_later(stream: bool) -> None:
+    odd, rows = {"if": "Fine", "body": {"verdict": "maybe"}}, {"house": {"on_failure": "pass"}}
+    later = {
+        "messages": [*user("Hi")["messages"], {"role": "assistant", "content": "Fine."}, *user("More")["messages"]]
+    }
+    requests = [{**body, "stream": stream} for body in (user("Hi"), user("Hi"), later)]
+    run = play(rows, requests, answers=[{**odd, "times": 2}], cache={"url": "memory:"})
+    assert len(run.played.sent) == 3, "a reply that nothing has looked at is not stored"
+    for client in run.clients[:2]:
+        assert b"Fine" in client.answer.body
+        assert b"the guard house gave no verdict, and this reply was sent without it" in client.answer.body
+    assert b"gave no verdict" not in run.clients[2].answer.body
+    texts = [part["text"] for one in asked(run) if one["phase"] == "request" for part in one["parts"]]
+    assert texts == ["Hi", "Fine.", "More"]
+
+
 def test_replaced_arguments_must_be_an_object() -> None:
     reply = {"chunks": [{"tool_calls": [{"index": 0, **CALL}]}], "finish": "tool_calls"}
     body = {**user("Hi"), "tools": [LS], "stream": True}
@@ -316,6 +334,29 @@ def test_an_overlap_is_sent_again_and_may_not_change() -> None:
     run = play(rows, [{**user("Hi"), "stream": True}], [reply], [{"if": "Then", "body": changed}])
     assert b"Then" not in run.clients[0].answer.body
     assert b"overloaded" in run.clients[0].answer.body
+
+
+@each_case(
+    "first, then, expected",
+    [
+        ("Part 94111111111111111. Yes it is.\n", "So we go on.", "So we go on."),
+        ("They are not at home. But Ann\n", "Lee is here.", "[FULL_NAME] is here."),
+    ],
+)
+def test_a_detector_finds_no_value_in_an_overlap_and_the_rest_of_one_behind_it(
+    first: str, then: str, expected: str
+) -> None:
+    rows = {
+        "pii": {
+            **{"detectors": ["card", "full_name"], "action": "redact", "stream": "window"},
+            **{"window_characters": 30, "overlap_characters": 29},
+        }
+    }
+    reply = {"chunks": [{"content": first}, {"content": then}], "finish": "stop"}
+    masking = {"patterns": {"full_name": r"Ann\sLee"}}
+    run = play(rows, [{**user("Hi"), "stream": True}], [reply], masking=masking)
+    assert run.clients[0].reply is not None
+    assert run.clients[0].reply.text == first + expected
 
 
 def test_two_sessions_have_other_placeholders_if_the_operator_wants() -> None:

@@ -95,6 +95,44 @@ async def test_after_five_failures_a_guard_is_not_asked_for_a_while() -> None:
         assert await client.ask(ASKED) == Pass()
 
 
+async def test_a_check_that_a_guard_does_not_take_stops_no_others() -> None:
+    for status in (400, 413, 422):
+        async with serving(*[answer({}, status)] * 8, answer({"action": "NONE"})) as (server, client):
+            for _ in range(8):
+                with pytest.raises(GuardError, match=f"status {status}"):
+                    await client.ask(ASKED)
+            assert await client.ask(ASKED) == Pass()
+            assert len(server.requests) == 9
+
+
+async def test_many_texts_of_one_request_that_a_guard_fails_at_stop_no_others() -> None:
+    rule = replace(RULE, api="presidio")
+    async with serving(*[answer({"error": "too long"}, 500)] * 24, answer([]), rule=rule) as (server, client):
+        of_one = replace(ASKED, request_id="req-1")
+        found = await client.find_spans([f"text {number}" for number in range(12)], of_one)
+        assert all(isinstance(one, GuardError) for one in found)
+        assert await client.find_spans(["Hello"], replace(ASKED, request_id="req-2")) == [[]]
+        assert len(server.requests) == 25
+
+
+async def test_checks_of_one_request_that_nothing_answers_do_not_wait_one_after_the_other() -> None:
+    client = GuardClient(replace(RULE, url="http://127.0.0.1:1"), PushTransport())
+    for _ in range(5):
+        with pytest.raises(GuardError, match="connection"):
+            await client.ask(replace(ASKED, request_id="req-1"))
+    with pytest.raises(GuardError, match="asked again later"):
+        await client.ask(replace(ASKED, request_id="req-1"))
+
+
+async def test_a_failure_is_logged_with_name_address_and_cause(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(answer({}, 401)) as (server, client):
+        with pytest.raises(GuardError):
+            await client.ask(ASKED)
+        assert [record.message for record in caplog.records] == [
+            f"the guard house at {server.url} gave no verdict: it answers with the status 401"
+        ]
+
+
 async def test_a_check_that_is_too_large_is_not_sent() -> None:
     async with serving(answer({"action": "NONE"}), rule=replace(RULE, max_bytes=100)) as (server, client):
         with pytest.raises(GuardError, match="max_bytes"):
