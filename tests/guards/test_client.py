@@ -1,6 +1,7 @@
 """A guard that is slow, broken or lies is a failure, over real sockets."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -70,6 +71,36 @@ async def test_this_is_a_failure(reply: Reply, count: int) -> None:
             await client.ask(ASKED)
     assert len(server.requests) == count
     assert "secret" not in str(caught.value)
+
+
+PASS = json.dumps({"action": "NONE"}).encode()
+MANY = 400
+HOSTILE = [
+    (Reply([b"x" * 65536] * MANY, 200, {}, chunked=True), "larger than", 1),
+    (Reply([b"HTTP/1.1 200 OK\r\n", *[b"x: %b\r\n" % (b"y" * 900)] * MANY], None), "connection", 2),
+    (Reply([b"HTTP/1.1 200 OK\r\nx: ", *[b"y" * 65536] * MANY], None), "connection", 2),
+    (Reply([b"HTTP/1.1 102 Processing\r\n\r\n" * 100] * MANY, None), "connection", 2),
+    (
+        Reply([b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2;", *[b"y" * 65536] * MANY], None),
+        "connection",
+        2,
+    ),
+    (Reply([gzip.compress(PASS)], 200, {"content-encoding": "gzip"}), "not JSON", 1),
+    (Reply([PASS + PASS], 200, {}), "not JSON", 1),
+    (Reply([b"[" * 1_000_000], 200, {}), "not JSON", 1),
+    (Reply([b'{"action": "GUARDRAIL_INTERVENED", "texts": ["\\ud800"]}'], 200, {}), "not JSON", 1),
+    (Reply([b'{"action": "BLOCKED", "blocked_reason": "\xff"}'], 200, {}), "not JSON", 1),
+]
+
+
+@each_case("reply, cause, count", HOSTILE)
+async def test_a_hostile_answer_is_a_failure_that_costs_little(reply: Reply, cause: str, count: int) -> None:
+    rule = replace(RULE, timeout_seconds=20.0)
+    async with serving(reply, rule=rule) as (server, client), asyncio.timeout(10):
+        with pytest.raises(GuardError, match=cause):
+            await client.ask(ASKED)
+    assert len(server.requests) == count
+    assert all(connection.sent < MANY // 2 for connection in server.connections)
 
 
 async def test_a_guard_that_does_not_answer_fails_in_time() -> None:
