@@ -388,7 +388,12 @@ class RequestGuard:
     # Replies.
 
     def clean_fault(self, fault: Fault) -> Fault:
-        return replace(fault, detail=None) if self.chosen.replying and fault.detail is not None else fault
+        if not self.chosen.replying:
+            return fault
+        message = self._replies.clean_message(fault.message)
+        return (
+            fault if fault.detail is None and message == fault.message else replace(fault, message=message, detail=None)
+        )
 
     def watch(self, reply: Reply) -> Reply:
         chosen = self.chosen

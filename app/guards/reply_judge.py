@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from app.guards.detectors import Span
 from app.guards.masking import FindSpans, SpanRule, ValueMasker
 from app.guards.memory import PASSED, make_key
+from app.guards.parts import write_withheld
 from app.guards.placeholders import Placeholders
 from app.guards.questions import Questions
 from app.guards.restoring import restore_text
@@ -100,6 +101,16 @@ class ReplyJudge:
             if found.text != part.text:
                 texts[part.id] = found.text
         return Replace(texts) if texts else Pass()
+
+    def clean_message(self, message: str) -> str:
+        """Return the words of a failure, which may be those of a model server, as detectors let them pass."""
+        for rule in self._questions.chosen.replying:
+            part = TextPart("error", "assistant", "text", message)
+            verdict = self._find_locally(rule, [part], {}) if rule.detectors else Pass()
+            if isinstance(verdict, Reject):
+                return write_withheld(part, rule.name, cut_reason(verdict.reason))
+            message = verdict.texts.get(part.id, message) if isinstance(verdict, Replace) else message
+        return message
 
     async def observe(self, parts: Sequence[TextPart]) -> None:
         """Ask the guards that only observe replies."""

@@ -514,6 +514,20 @@ def test_the_details_of_a_failure_do_not_pass_by_a_guard() -> None:
         assert (b"zebra" in run.clients[0].answer.body) is shown, run.clients[0].answer.body
 
 
+@each_case(
+    "action, shown",
+    [("reject", "[withheld by policy words: it has a value of the kind WORD]"), ("redact", "no [WORD]")],
+)
+def test_detectors_look_at_the_words_of_a_failure(action: str, shown: str) -> None:
+    failed = {"error": {"message": "no zebra", "type": "server_error"}}
+    rows = {"words": {"detectors": ["word"], "action": action}}
+    for stream in (True, False):
+        upstream = [{"status": 400, "body": failed}]
+        run = play(rows, [{**user("Hi"), "stream": stream}], upstream, masking={"patterns": {"word": "zebra"}})
+        assert shown in run.clients[0].answer.body.decode()
+        assert b"zebra" not in run.clients[0].answer.body
+
+
 def test_a_service_gets_the_trace_of_its_request() -> None:
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     given = {
