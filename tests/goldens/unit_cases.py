@@ -38,15 +38,6 @@ class Unit:
     entries: list[Entry]
 
     @property
-    def differences(self) -> dict[str, list[str]]:
-        """The names of entries by their reason, each once."""
-        found: dict[str, dict[str, None]] = {}
-        for name, reason in self.entries:
-            if reason:
-                found.setdefault(reason, {})[name] = None
-        return {reason: list(names) for reason, names in found.items()}
-
-    @property
     def equal(self) -> int:
         return sum(not reason for _, reason in self.entries)
 
