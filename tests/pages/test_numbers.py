@@ -28,7 +28,11 @@ NUMBERS = [
     ("guides/server-tools.md", r"up to (eight) each of", "app.formats.standalone_search:MAX_COMMANDS"),
     ("guides/structured-output.md", r"more than (\d+ KB), such a pattern", "app.steps.json_schema:MAX_SCHEMA_BYTES"),
     ("guides/structured-output.md", r"after ([\d,]+) characters of it", "app.steps.output_check:MAX_TRAILING_SPACE"),
-    ("guides/terminal.md", r"or ([\d,]+) tokens, but at most a quarter", "app.coding_agents.agent:DEFAULT_REPLY_TOKENS"),
+    (
+        "guides/terminal.md",
+        r"or ([\d,]+) tokens, but at most",
+        "app.coding_agents.agent:DEFAULT_REPLY_TOKENS",
+    ),
     ("operate/alerts.md", r"at most ([\d,]+) wait", "app.alerts.receiver:MAX_WAITING"),
     ("operate/alerts.md", r"at most ([\d,]+) characters", "app.alerts.bodies:MAX_SLACK_CHARACTERS"),
     ("operate/alerts.md", r"Every (ten) seconds the gateway looks", "app.api.alerting:CHECK_SECONDS"),
