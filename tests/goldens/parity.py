@@ -28,9 +28,8 @@ with its reason: text that is no call stays text, no call is invented, a part th
 """
 EQUAL = {"match": "=", "final": "= in the end"}
 NOTES = """Group 04 is a model for text only, group 05 one that also accepts images; both get only the names of files
-(`file_text = false`), as in Qwen-Agent. A name without a host means a URL. Group 12 is Qwen-Agent's own class for
-DashScope's native API, which the gateway does not support: its requests and replies are translated to those of that
-service's OpenAI-compatible endpoint (`kind = "dashscope"`, `tests/goldens/dashscope.py`) and compared with these.
+(`file_text = false`), as in Qwen-Agent. Group 12 is Qwen-Agent's own class for DashScope's native API, which the gateway
+does not support: it is compared with that service's OpenAI-compatible endpoint (`tests/goldens/dashscope.py`).
 """
 CACHED = """## Cached calls
 
