@@ -28,8 +28,8 @@ with its reason: text that is no call stays text, no call is invented, a part th
 """
 EQUAL = {"match": "=", "final": "= in the end"}
 NOTES = """Group 04 is a model for text only, group 05 one that also accepts images; both get only the names of files
-(`file_text = false`), as in Qwen-Agent. Group 12 is Qwen-Agent's own class for DashScope's native API, which the gateway
-does not support: it is compared with that service's OpenAI-compatible endpoint (`tests/goldens/dashscope.py`).
+(`file_text = false`), as in Qwen-Agent. Group 12 is Qwen-Agent's own class for DashScope's native API, which the
+gateway does not support: it is compared with that service's OpenAI-compatible endpoint (`tests/goldens/dashscope.py`).
 """
 CACHED = """## Cached calls
 
