@@ -66,6 +66,8 @@ NUMBERS = [
     ("reference/http.md", r"without an answer for (\d+) s the socket", "app.server.process:PONG_SECONDS"),
     ("reference/http.md", r"with at most (\d+) entries", "app.formats.agent_models:MAX_ENTRIES"),
     ("reference/http.md", r"waited for at most (\d+) seconds", "app.api.agent_lists:LIST_SECONDS"),
+    ("reference/metrics.md", r"the first (\d+) of them have labels", "app.observe.metrics:MAX_JWT_CALLERS"),
+    ("reference/metrics.md", r"a server with more than (\d+) names", "app.observe.metrics:MAX_TOOL_LABELS"),
     ("reference/preprocessing.md", r"nested no deeper than (\d+)", "app.steps.repair:MAX_NESTING"),
     ("reference/streams.md", r"for usage and the end \| (\d+) s", "app.upstream.http.client:GRACE_SECONDS"),
     ("reference/streams.md", r"closes the connection after (two) seconds", "app.upstream.http.client:GRACE_SECONDS"),
