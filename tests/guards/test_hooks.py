@@ -335,3 +335,13 @@ def test_names_of_sheets_are_masked_and_judged() -> None:
     assert [client.answer.status for client in run.clients] == [200, 400]
     text = json.dumps(run.played.sent)
     assert "4711" in text and MASKED in text and EMAIL not in text
+
+
+@pytest.mark.parametrize("way", ["generateContent", "streamGenerateContent?alt=sse"])
+def test_a_refused_reply_ends_for_gemini_with_prohibited_content(way: str) -> None:
+    service = Service([{"content": f"a {WORD}"}])
+    with Running(settings({"house": {}}), service) as gateway:
+        answer = gateway.post(f"/v1beta/models/m:{way}", {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]})
+    text = answer.body.decode()
+    assert answer.status == 200 and '"finishReason":"PROHIBITED_CONTENT"' in text
+    assert text.count("The policy house refused this: zebra.") == 2
