@@ -240,7 +240,10 @@ def open_request_log(context: AppContext, settings: Settings) -> None:
 
     metrics = context.metrics
     context.request_log = make_request_log(settings, None if metrics is None else metrics.count_log_entries)
-    if context.request_log is not None and log_ended_request not in context.ended.observers:
+    if context.request_log is None:
+        return
+    context.request_log.start()
+    if log_ended_request not in context.ended.observers:
         context.ended.observers.append(log_ended_request)
 
 

@@ -12,7 +12,7 @@ from app.guards.detectors import DETECTORS, make_pattern
 from app.guards.detectors import Find as Detect
 from app.observe.request_log.bytes_test import BytesTest, make_bytes_test
 from app.observe.request_log.entry import Figures
-from app.observe.request_log.file import LogFile
+from app.observe.request_log.file import LogFile, choose_reserve
 from app.observe.request_log.log import LogRules, RequestLog
 from app.observe.request_log.redaction import Find, Span, make_finder
 from app.state.urls import FileUrl, parse_state_url
@@ -21,7 +21,9 @@ from app.state.urls import FileUrl, parse_state_url
 def open_log_file(settings: RequestLogSettings) -> LogFile | None:
     """Return the file of the log; None if there is none. It is opened with its first use."""
     address = parse_state_url(settings.url or "null:")
-    return LogFile(address.path) if isinstance(address, FileUrl) and address.path else None
+    if not isinstance(address, FileUrl) or not address.path:
+        return None
+    return LogFile(address.path, choose_reserve(settings.max_bytes))
 
 
 def make_log_finder(settings: Settings) -> Find:

@@ -24,7 +24,16 @@ from app.endpoints.body import CONTENT_FIELDS
 from app.errors import InvalidInput, ParleyError, PolicyRefused, Unsupported
 from app.guards.detectors import Span
 from app.guards.guards import NOTICE, Guards, GuardSet
-from app.guards.masking import FindSpans, Refused, SpanRule, ValueMasker, find_masked, mask_conversation, mask_quotes
+from app.guards.masking import (
+    FindSpans,
+    HiddenText,
+    Refused,
+    SpanRule,
+    ValueMasker,
+    find_masked,
+    mask_conversation,
+    mask_quotes,
+)
 from app.guards.memory import Rejected, make_key
 from app.guards.parts import find_last_answer, find_question
 from app.guards.placeholders import Placeholders
@@ -34,7 +43,7 @@ from app.guards.request_judge import RequestJudge
 from app.guards.restoring import RestoringStage, restore_text
 from app.guards.rules import GuardRule
 from app.guards.sealed_replies import SealedReply, make_reader_stage, seal_reply
-from app.guards.verdicts import PartKind, TextPart
+from app.guards.verdicts import GuardError, PartKind, TextPart
 from app.guards.watch import WatchedReply
 
 log = logging.getLogger("parley.guards")
@@ -297,23 +306,47 @@ class RequestGuard:
         """Return the values that Presidio has found, by text, and whether it has seen all. Raises GuardUnavailable."""
         found: dict[str, list[tuple[Span, SpanRule]]] = {}
         complete = True
+        texts = list(dict.fromkeys(_list_searched(messages))) if self.chosen.analyzing else []
         for rule in self.chosen.analyzing:
-            texts = list(dict.fromkeys(_list_searched(messages)))
+            shown = await self._hide(rule, texts)
             if rule.observes:
-                self._guards.run_aside(self._observe_spans(rule, texts))
+                self._guards.run_aside(self._observe_spans(rule, shown))
                 continue
-            spans, failure = await self._questions.find_spans(rule, texts)
+            spans, failure = await self._find_spans(rule, shown)
             if failure is not None:
                 complete = False
                 self._questions.fail(rule, "request", failure)
             for text, places in spans.items():
-                found.setdefault(text, []).extend(
-                    (Span(start, end, kind), SpanRule(rule.name, rule.action)) for start, end, kind in places
-                )
+                found.setdefault(text, []).extend((span, SpanRule(rule.name, rule.action)) for span in places)
         return found, complete
 
-    async def _observe_spans(self, rule: GuardRule, texts: Sequence[str]) -> None:
-        spans, failure = await self._questions.find_spans(rule, texts)
+    async def _hide(self, rule: GuardRule, texts: Sequence[str]) -> Mapping[str, HiddenText]:
+        """Return the texts as Presidio gets them: without the values that detectors find, unless it sees originals."""
+        if rule.sees_original or not self.chosen.finding:
+            return {text: HiddenText(text) for text in texts}
+        masker = self._make_masker({})
+        if sum(map(len, texts)) > LARGE_CHARACTERS:
+            return await asyncio.to_thread(lambda: {text: masker.hide(text) for text in texts})
+        return {text: masker.hide(text) for text in texts}
+
+    async def _find_spans(
+        self, rule: GuardRule, shown: Mapping[str, HiddenText]
+    ) -> tuple[dict[str, list[Span]], GuardError | None]:
+        """Return the values that Presidio finds, by the original texts, and why there is nothing of some."""
+        spans, failure = await self._questions.find_spans(
+            rule, list(dict.fromkeys(hidden.text for hidden in shown.values()))
+        )
+        found: dict[str, list[Span]] = {}
+        for text, hidden in shown.items():
+            for start, end, kind in spans.get(hidden.text, ()):
+                place = hidden.find_original(start, end)
+                if place is not None:
+                    found.setdefault(text, []).append(Span(*place, kind))
+                    self._questions.values[text[place[0] : place[1]]] = kind
+        return found, failure
+
+    async def _observe_spans(self, rule: GuardRule, shown: Mapping[str, HiddenText]) -> None:
+        spans, failure = await self._find_spans(rule, shown)
         count = sum(map(len, spans.values()))
         log.info("request %s: the guard %s would have found %d values", self._facts.request_id, rule.name, count)
         if failure is not None:
@@ -429,7 +462,12 @@ class RequestGuard:
         return self._make_known_masker().mask_arguments(text, of_model=True).text
 
     def clean_fault(self, fault: Fault) -> Fault:
-        return replace(fault, detail=None) if self.chosen.replying and fault.detail is not None else fault
+        if not self.chosen.replying:
+            return fault
+        message = self._replies.clean_message(fault.message)
+        return (
+            fault if fault.detail is None and message == fault.message else replace(fault, message=message, detail=None)
+        )
 
     def watch(self, reply: Reply) -> Reply:
         chosen = self.chosen

@@ -105,9 +105,7 @@ class Questions:
                 memory.put(keys[text], answer, rule.remember_seconds, 32 * len(answer))
         if new:
             check.end(self.guards.observer, failed=failure is not None)
-        known = {text: spans for text, spans in found.items() if spans is not None}
-        self.values |= {text[start:end]: kind for text, spans in known.items() for start, end, kind in spans}
-        return known, failure
+        return {text: spans for text, spans in found.items() if spans is not None}, failure
 
     def _make_question(
         self, rule: GuardRule, parts: Sequence[TextPart], phase: Phase, *, final: bool = True

@@ -19,7 +19,7 @@ from app.guards.parts import Place, find_last_answer, find_question, list_parts,
 from app.guards.questions import Questions
 from app.guards.rules import GuardRule
 from app.guards.services import SERVICES
-from app.guards.verdicts import GuardError, PartKind, Reject, Replace, TextPart, Verdict, cut_reason
+from app.guards.verdicts import GuardError, PartKind, Reject, Replace, TextPart, Verdict, cut_category, cut_reason
 
 log = logging.getLogger("parley.guards")
 
@@ -264,7 +264,7 @@ def _read_outcome(part: TextPart, verdict: Verdict) -> Remembered:
     if isinstance(verdict, Replace) and part.id in verdict.texts:
         return Replaced(verdict.texts[part.id])
     if isinstance(verdict, Reject) and (verdict.ids is None or part.id in verdict.ids):
-        return Rejected(cut_reason(verdict.reason), verdict.category)
+        return Rejected(cut_reason(verdict.reason), cut_category(verdict.category))
     return PASSED
 
 

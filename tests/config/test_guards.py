@@ -30,6 +30,8 @@ INVALID: list[tuple[Json, str]] = [
     ({**URL, "api": "moderation", "images": True}, "images"),
     ({**URL, "api": "presidio", "tools": True}, "tools"),
     ({"detectors": ["email"], "tools": True}, "tools"),
+    ({**URL, "api": "moderation", "params": {"thresholds": 0.5}}, "thresholds"),
+    ({**URL, "api": "moderation", "params": {"thresholds": {"hate": "0.5"}}}, "thresholds"),
 ]
 
 

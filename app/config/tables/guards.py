@@ -100,6 +100,8 @@ class Guard(Table):
                 raise ValueError('the api presidio finds values in requests only: set phases = ["request"]')
             if self.context == "all":
                 raise ValueError("the api presidio finds values in each text by itself: remove `context`")
+        if self.api == "moderation" and not _are_thresholds(self.params.get("thresholds", {})):
+            raise ValueError("`params.thresholds` must be a table of categories with numbers")
         for name in ("images", "tools"):
             if name in given and getattr(self, name) and self.api not in _SENDS_MORE:
                 raise ValueError(f"`{name}` is only for the apis {' and '.join(_SENDS_MORE)}: others get texts")
@@ -143,6 +145,10 @@ class Guard(Table):
         return ConnectionOptions(
             None if proxy == NO_PROXY else parse_proxy(proxy), self.ca_file, self.client_certificate, self.client_key
         )
+
+
+def _are_thresholds(value: Any) -> bool:
+    return isinstance(value, dict) and all(type(limit) in (int, float) for limit in value.values())
 
 
 def _is_private(url: str) -> bool:
