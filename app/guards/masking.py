@@ -172,12 +172,9 @@ class ValueMasker:
                 text = text.replace(pair[1], f"[{words[pair]}]")
         return text
 
-    def _has_known(self, text: str) -> bool:
-        return any(value in text for _, value in self.words)
-
     def mask_arguments(self, arguments: str, *, of_model: bool) -> MaskedText:
         """Mask the strings of a JSON text, which has escapes of its own; as a text, if it is not valid JSON."""
-        if of_model and self._find_of_model is None and "\\" not in arguments and not self._has_known(arguments):
+        if of_model and self._find_of_model is None and "\\" not in arguments and not self.has_known(arguments):
             return MaskedText(arguments)
         mask = self.mask_of_model if of_model else self.mask
         refused: list[Refused] = []
@@ -199,14 +196,31 @@ class ValueMasker:
         return MaskedText(masked, refused[0] if refused else None)
 
     def mask_value(self, value: Any) -> Any:
-        """Search the strings of a value as of JSON, and mask what is found."""
+        """Search the strings of a value as of JSON, and mask what is found, and what was found so far."""
+        return _map_strings(value, lambda text: self.mask_known(self.mask(text).text))
+
+    def mask_known_value(self, value: Any) -> Any:
+        """Mask the values that were found so far in the strings of a value as of JSON; the same object if there are
+        none."""
+        return _map_strings(value, self.mask_known) if self.has_known(value) else value
+
+    def has_known(self, value: Any) -> bool:
+        """Whether a value that was found so far stands in the strings of a value as of JSON."""
         if isinstance(value, str):
-            return self.mask(value).text
-        if isinstance(value, list | tuple):
-            return [self.mask_value(item) for item in value]
+            return any(known in value for _, known in self.words)
         if isinstance(value, Mapping):
-            return {name: self.mask_value(item) for name, item in value.items()}
-        return value
+            value = [*value, *value.values()]
+        return isinstance(value, list | tuple) and any(map(self.has_known, value))
+
+
+def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return [_map_strings(item, change) for item in value]
+    if isinstance(value, Mapping):
+        return {change(name): _map_strings(item, change) for name, item in value.items()}
+    return value
 
 
 def _is_json(text: str) -> bool:
@@ -302,8 +316,11 @@ def mask_message(message: Message, masker: ValueMasker) -> tuple[Message, list[t
         if isinstance(part, Reasoning) and masked is not part and masked != _mask_known(part, masker):
             # What a server has signed or encrypted holds the text that is left out.
             extra = {key: value for key, value in extra.items() if key not in OPAQUE_REASONING}
-    name = None if message.name is None else masker.mask(message.name).text
-    same = name == message.name and all(one is other for one, other in zip(parts, message.parts, strict=True))
+    if is_assistant and extra and masker.words:
+        extra = masker.mask_known_value(extra)  # signed reasoning has its text twice, which was restored for the client
+    name = None if message.name is None else masker.mask_known(masker.mask(message.name).text)
+    same = name == message.name and extra is message.extra
+    same = same and all(one is other for one, other in zip(parts, message.parts, strict=True))
     return (message if same else replace(message, parts=tuple(parts), name=name, extra=extra)), refused
 
 
@@ -318,12 +335,15 @@ def _mask_part(part: Part, masker: ValueMasker, *, of_model: bool) -> tuple[Part
         return (part if found.text == part.text else replace(part, text=found.text)), found.refused
     if isinstance(part, ToolCall):
         found = masker.mask_arguments(part.arguments, of_model=of_model)
-        return (part if found.text == part.arguments else replace(part, arguments=found.text)), found.refused
+        extra = masker.mask_known_value(part.extra) if part.extra and masker.words else part.extra
+        same = found.text == part.arguments and extra is part.extra
+        return (part if same else replace(part, arguments=found.text, extra=extra)), found.refused
     if isinstance(part, ToolResult):
         return _mask_result(part, masker)
     if part.name is not None:
         found = masker.mask(part.name)
-        return (part if found.text == part.name else replace(part, name=found.text)), found.refused
+        name = masker.mask_known(found.text)
+        return (part if name == part.name else replace(part, name=name)), found.refused
     return part, None
 
 

@@ -55,7 +55,10 @@ class ReplyJudge:
             if isinstance(verdict, Reject):
                 self._guards.count_check(rule.name, "reply", "reject")
                 id_ = self._questions.facts.request_id
-                log.info("request %s: the guard %s has refused the reply", id_, rule.name)
+                place = ", ".join(verdict.ids or [part.id for part in shown])
+                text = "request %s: the guard %s has refused the reply for %s, category %s"
+                log.info(text, id_, rule.name, place, cut_category(verdict.category))
+                log.debug("request %s: the reason of the guard %s: %s", id_, rule.name, cut_reason(verdict.reason))
                 return JudgedReply(refused=(rule.name, cut_reason(verdict.reason), cut_category(verdict.category)))
             holdback = max(holdback, verdict.holdback)
             new = self._take_replacements(rule, shown, verdict) if isinstance(verdict, Replace) else {}

@@ -134,7 +134,7 @@ class RequestJudge:
             outcome = found.get(one.place, PASSED)
             if isinstance(outcome, Rejected):
                 if _refuses(rule, one.part):
-                    self._questions.refuse(rule.name, outcome.reason, outcome.category)
+                    self._questions.refuse(rule.name, outcome.reason, outcome.category, one.part.id)
                 word = "withhold"
                 new[one.place] = self._withhold(rule, one.part, outcome)
             elif isinstance(outcome, Replaced):
@@ -148,9 +148,10 @@ class RequestJudge:
 
     def _withhold(self, rule: GuardRule, part: TextPart, outcome: Rejected) -> str:
         self._guards.count_check(rule.name, "request", "withhold")
-        log.info(
-            "request %s: the guard %s has refused %s, which is withheld", self._facts.request_id, rule.name, part.id
-        )
+        id_ = self._facts.request_id
+        text = "request %s: the guard %s has refused %s, which is withheld, category %s"
+        log.info(text, id_, rule.name, part.id, outcome.category)
+        log.debug("request %s: the reason of the guard %s: %s", id_, rule.name, cut_reason(outcome.reason))
         return write_withheld(part, rule.name, cut_reason(outcome.reason))
 
     async def _observe(

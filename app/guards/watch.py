@@ -54,7 +54,9 @@ _OPAQUE_NAMES = frozenset(
         "b64_json",
     }
 )
-REPLACED = "a guard has replaced a part of this reply: its log probabilities and annotations are left out"
+REPLACED = (
+    "a guard has replaced a part of this reply: its log probabilities, annotations and other warnings are left out"
+)
 WITHHELD_REASONING = "the reasoning of this reply is withheld by policy"
 
 
@@ -375,17 +377,16 @@ class WatchedReply:
             cacheable=False,
             policy=policy,
             output=None,
+            warnings=(),  # they may quote it
         )
         self._push_end([finish])
 
     def _make_end(self, end: Finish) -> Finish:
-        warnings = list(end.warnings)
-        if self._replaced:
-            warnings.append(REPLACED)
+        warnings = [REPLACED] if self._replaced else list(end.warnings)  # which may quote what was replaced
         if self._segmenter is not None and self._segmenter.withheld:
             warnings.append(WITHHELD_REASONING)
         warnings += [f"the guard {name} gave no verdict, and this reply was sent without it" for name in self._failed]
-        if len(warnings) == len(end.warnings):
+        if warnings == list(end.warnings):
             return end
         return replace(end, warnings=tuple(warnings), cacheable=end.cacheable and not self._failed)
 

@@ -131,6 +131,34 @@ def test_two_values_with_one_word_have_two() -> None:
     assert Placeholders(bytes(32), "a").mask("EMAIL", MAIL) != WORD
 
 
+def test_signed_reasoning_and_details_of_calls_mask_back_with_their_text() -> None:
+    masker = make_masker(Placeholders(bytes(32), ""))
+    mask_message(Message("user", (Text(f"To {MAIL}"),)), masker)
+    detail = {"type": "reasoning.text", "text": f"Mail {MAIL}", "signature": "c2ln"}
+    call = ToolCall("send", "{}", "c1", {"extra_content": {MAIL: [MAIL, 1]}})
+    given = Message("assistant", (Reasoning(f"Mail {MAIL}"), call), extra={"reasoning_details": [detail]})
+    masked, _ = mask_message(given, masker)
+    assert masked.extra == {"reasoning_details": [{**detail, "text": f"Mail {WORD}"}]}
+    assert masked.parts == (
+        Reasoning(f"Mail {WORD}"),
+        ToolCall("send", "{}", "c1", {"extra_content": {WORD: [WORD, 1]}}),
+    )
+    other = Message("assistant", (Text("Hm."),), extra={"reasoning_details": [{"text": "nothing"}]})
+    assert mask_message(other, masker)[0] is other
+
+
+def test_names_and_keys_are_masked_with_what_was_found_before() -> None:
+    masker = make_masker(Placeholders(bytes(32), ""))
+    masker.words["PERSON", "Ann Lee"] = "PERSON_AAAAAAAA"
+    message = Message("user", (Media("file", ("data:,",), name="Ann Lee.pdf"),), "Ann Lee")
+    masked, _ = mask_message(message, masker)
+    assert (masked.name, masked.parts) == (
+        "[PERSON_AAAAAAAA]",
+        (Media("file", ("data:,",), name="[PERSON_AAAAAAAA].pdf"),),
+    )
+    assert masker.mask_value({MAIL: ["Ann Lee", 1]}) == {WORD: ["[PERSON_AAAAAAAA]", 1]}
+
+
 def mask_with(text: str, *found: tuple[int, int, str, str]) -> tuple[MaskedText, ValueMasker]:
     """Mask a text in which guards have found values: (start, end, guard, action)."""
     spans = [(Span(start, end, guard.upper()), SpanRule(guard, action)) for start, end, guard, action in found]
