@@ -91,6 +91,7 @@ def make_context(
         resources.ticker,
         ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes),
         ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
+        lambda about, text: context.live.unseal_reply(about, text),
     )
     context = AppContext(
         live,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Set
 from typing import Any
 
 from app.config.registry import list_secrets
+from app.config.secret_rules import read_secret_rules
 from app.config.settings import Settings
 from app.config.tables.models import Model
 from app.config.tables.storage import RequestLogSettings
@@ -54,6 +55,11 @@ def _list_detectors(settings: Settings, without: Set[str] = frozenset()) -> list
     names = {name for row in settings.guards.values() for name in row.detectors if name in DETECTORS} - without
     finders = [DETECTORS[name] for name in sorted(names)]
     finders += [make_pattern(name, expression) for name, expression in patterns.items()]
+    rules, _ = read_secret_rules(settings.masking)
+    if rules:
+        from app.guards.secret_rules import make_rules_find  # few gateways have such rules
+
+        finders.append(make_rules_find(rules))
     return [_as_finder(finder) for finder in finders]
 
 
