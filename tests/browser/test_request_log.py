@@ -150,17 +150,69 @@ def test_the_page_is_offered_to_those_who_may_read_the_log(gateway: PageGateway,
         expect(other.get_by_role("link", name="Requests")).to_have_count(0)
 
 
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (1280, 860)])
-@pytest.mark.parametrize(("language", "colour"), [("en-GB", "light"), ("zh-CN", "dark")])
+def test_of_a_long_request_the_changed_lines_are_compared(gateway: PageGateway, open_page: OpenPage) -> None:
+    messages = [{"role": "user", "content": f"{number} {'word ' * 60}"} for number in range(1500)]
+    body = {"model": "qwen3", "stream": True, "messages": messages}
+    httpx.post(f"{gateway.url}/v1/chat/completions", json=body, trust_env=False)
+    page = open_log(gateway, open_page)
+    open_newest(page, "qwen3")
+    page.get_by_role("tab", name="Client and server").click()
+    side = page.locator("pre.lines").last
+    expect(side).to_contain_text("lines are left out")
+    expect(side.locator("mark").filter(has_text="include_usage")).to_have_count(1)
+    assert side.locator("span").count() < 200
+    check_layout(page, "a long request")
+    check_accessible(page)
+    page.get_by_role("tab", name="Bodies").click()
+    expect(page.get_by_text("Only the first 200,000 characters are shown.")).to_have_count(2)
+
+
+def test_a_request_is_read_and_left_with_the_keyboard(gateway: PageGateway, open_page: OpenPage) -> None:
+    page = open_log(gateway, open_page)
+
+    def press_tab_to(locator: Any, key: str = "Tab") -> None:
+        for _ in range(60):
+            if locator.evaluate("(one) => one === document.activeElement"):
+                return
+            page.keyboard.press(key)
+        raise AssertionError(f"the keyboard does not reach {locator}")
+
+    page.keyboard.press("Escape")
+    press_tab_to(page.get_by_label("Outcome"))
+    press_tab_to(page.get_by_label("Model", exact=True))
+    page.keyboard.type("broken")
+    row = page.locator("section.table tbody button.name").first
+    expect(page.locator("section.table tbody tr").filter(has_text="qwen3")).to_have_count(0)
+    press_tab_to(row)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="A request for broken")).to_be_focused()
+    press_tab_to(page.get_by_role("tab", name="Figures"))
+    for name in ("Messages", "Client and server", "Bodies"):
+        page.keyboard.press("ArrowRight")
+        expect(page.get_by_role("tab", name=name)).to_be_focused()
+    press_tab_to(page.locator("pre").first)
+    press_tab_to(page.get_by_role("button", name="Back to the list"), "Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("button.name:focus")).to_have_count(1)
+
+
+@pytest.mark.parametrize(("width", "height"), [(360, 740), (1280, 860)])
+@pytest.mark.parametrize("language", ["en-GB", "zh-CN"])
+@pytest.mark.parametrize("colour", ["light", "dark"])
 def test_the_page_fits_the_screen_in_both_languages_and_themes(
     gateway: PageGateway, open_page: OpenPage, width: int, height: int, language: str, colour: str
 ) -> None:
     page = open_log(gateway, open_page, width=width, height=height, locale=language, colour=colour)
+    name = f"requests-{width}-{language[:2]}-{colour}"
     check_layout(page, "the list")
     check_accessible(page)
-    take_layout(page, f"requests-{width}-{language[:2]}")
+    take_layout(page, name)
     page.locator("section.table tbody button.name").last.click()
     for number in range(4):
         page.get_by_role("tab").nth(number).click()
         check_layout(page, f"tab {number}")
         check_accessible(page)
+        take_layout(page, f"{name}-{number}")
+    page.locator(".buttons button").last.click()  # asks whether to delete
+    check_layout(page, "the question")
+    check_accessible(page)

@@ -118,6 +118,40 @@ export function findChanged(before, after) {
   ];
 }
 
+/** So many equal lines are shown beside those that differ. */
+const CONTEXT = 20;
+/** Shorter texts are shown whole. */
+const FOLDED_FROM = 400;
+const MAX_LINES = 4000;
+
+/**
+ * Leave out equal lines: a request of an agent has tens of thousands.
+ * @param {boolean[]} changed
+ * @returns {(number | {left: number})[]} the places of the lines that are shown, and how many are left out between them
+ */
+export function foldLines(changed) {
+  const places = [...changed.keys()];
+  if (changed.length <= FOLDED_FROM) return places;
+  const near = changed.map(() => false);
+  for (const order of [places, [...places].reverse()]) {
+    let distance = CONTEXT + 1;
+    for (const at of order) {
+      distance = changed[at] ? 0 : distance + 1;
+      near[at] ||= distance <= CONTEXT;
+    }
+  }
+  const shown = places.filter((at) => near[at]).slice(0, MAX_LINES);
+  /** @type {(number | {left: number})[]} */
+  const rows = [];
+  let next = 0;
+  for (const at of [...shown, changed.length]) {
+    if (at > next) rows.push({ left: at - next });
+    if (at < changed.length) rows.push(at);
+    next = at + 1;
+  }
+  return rows;
+}
+
 /** The longest common subsequence. @param {string[]} one @param {string[]} other @returns {[Set<number>, Set<number>]} */
 function findCommon(one, other) {
   const width = other.length + 1;

@@ -4,7 +4,7 @@ import { asGatewayError, setMessages, setOptions, store } from "../conversation.
 import { saveResponse } from "../downloads.js";
 import { describe, findCalls, nameResult } from "../formats/describe.js";
 import { html, useEffect, useRef, useState } from "../html.js";
-import { deleteRequest, EXPORTS, exportRequest, findBody, findChanged, PAGE_SIZE, readConversation, readRequest, readRequests, writeLines } from "../requests.js";
+import { deleteRequest, EXPORTS, exportRequest, findBody, findChanged, foldLines, PAGE_SIZE, readConversation, readRequest, readRequests, writeLines } from "../requests.js";
 import { useStore } from "../store.js";
 import { dateTime, number, t } from "../texts.js";
 import { Field, Select, Tabs } from "./controls.js";
@@ -135,6 +135,7 @@ function Figures({ entry }) {
     [t("filter_endpoint"), html`<code>${entry.endpoint}</code>`],
     [t("filter_key"), entry.key],
     [t("filter_team"), entry.team],
+    [t("endUser"), entry.user],
     [t("requestedModel"), entry.requested_model],
     [t("filter_model"), entry.fallback_model ?? entry.model],
     [t("route"), entry.route && html`<code>${entry.route}</code>`],
@@ -177,7 +178,7 @@ function Messages({ messages }) {
 function Compared({ entry }) {
   const [sent, got] = [findBody(entry, "client_request"), findBody(entry, "upstream_request")];
   if (!sent?.text || !got?.text) return html`<p class="muted">${t("noComparison")}</p>`;
-  const [before, after] = [sent, got].map((body) => writeLines(body.text.slice(0, MAX_SHOWN)).split("\n"));
+  const [before, after] = [sent, got].map((body) => writeLines(body.text).split("\n"));
   const [removed, added] = findChanged(before, after);
   return html`<p class="muted">${t("comparedText")}</p><div class="sides">
     <section aria-label=${t("body_client_request")}><h2>${t("body_client_request")}</h2><${Lines} lines=${before} changed=${removed} mark="−" label=${t("body_client_request")} /></section>
@@ -186,9 +187,11 @@ function Compared({ entry }) {
 
 /** @param {{lines: string[], changed: boolean[], mark: string, label: string}} props */
 function Lines({ lines, changed, mark, label }) {
-  return html`<pre class="lines" tabindex="0" aria-label=${label}>${lines.map((line, at) =>
+  return html`<pre class="lines" tabindex="0" aria-label=${label}>${foldLines(changed).map((at) => {
     // In expressions, because the template leaves out the line ends of its own text.
-    changed[at] ? html`<mark>${`${mark} ${line}\n`}</mark>` : html`<span>${`  ${line}\n`}</span>`)}</pre>`;
+    if (typeof at === "object") return html`<i>${`  … ${t("linesLeftOut", { count: number(at.left) })}\n`}</i>`;
+    return changed[at] ? html`<mark>${`${mark} ${lines[at]}\n`}</mark>` : html`<span>${`  ${lines[at]}\n`}</span>`;
+  })}</pre>`;
 }
 
 /** @param {{bodies: LoggedBody[]}} props */
@@ -199,6 +202,7 @@ function Bodies({ bodies }) {
     ${body.end === "cut" && html`<p class="notices">${t("bodyBroke")}</p>`}
     ${body.headers.length > 0 && html`<p class="facts">${body.headers.map(([name, value]) => html`<code>${name}: ${value}</code>`)}</p>`}
     ${body.parts.length > 0 && html`<p class="muted">${t("readCount", { count: number(body.parts.length), first: number(body.parts[0][0]), last: number(body.parts[body.parts.length - 1][0]) })}</p>`}
+    ${body.text.length > MAX_SHOWN && html`<p class="notices">${t("bodyShownTo", { count: number(MAX_SHOWN) })}</p>`}
     ${body.text ? html`<pre tabindex="0" aria-label=${t(`body_${body.kind}`)}>${body.text.slice(0, MAX_SHOWN)}</pre>` : html`<p class="muted">${t("noBody")}</p>`}
   </details>`);
 }
