@@ -61,3 +61,12 @@ def test_a_tool_that_the_client_has_itself_is_sent_once() -> None:
     with Running(SETTINGS, server) as gateway:
         assert gateway.post("/v1/responses", body).status == 200
     assert json.loads(server.requests[0].content)["tools"] == [ADDED["responses"]]
+
+
+def test_they_follow_an_object_in_the_place_of_a_list() -> None:
+    contents = [{"role": "user", "parts": [{"text": "Hi"}]}]
+    body = {"contents": contents, "tools": {"functionDeclarations": [{"name": "f"}]}}
+    server = ModelServer(answer_shortly)
+    with Running(SETTINGS, server) as gateway:
+        assert gateway.post(make_path(GEMINI, "gemini"), body).status == 200
+    assert list_names(json.loads(server.requests[0].content)["tools"]) == ["f", ADDED["gemini"]]
