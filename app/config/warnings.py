@@ -41,7 +41,7 @@ def find_warnings(settings: Settings) -> Iterator[str]:
     """Return a sentence for each, which says what to do. `settings` are complete: `load` made them."""
     yield from find_unused_fields(settings)
     yield from find_suspect_upstreams(settings)
-    yield from find_guard_warnings(settings.guards)
+    yield from find_guard_warnings(settings.guards, settings.masking)
     unkept = [
         what
         for what, section in (("replies", settings.cache), ("usage", settings.usage))

@@ -185,6 +185,12 @@ def test_a_mistake_is_named_with_its_place(text: str, start: str) -> None:
             "postgres",
             "usage.url: PostgreSQL needs the package psycopg, which is ",
         ),
+        (
+            "[masking]\nrules_file = 'gitleaks.toml'",
+            "re2",
+            "guards",
+            "masking.rules_file: its expressions need google-re2, which is ",
+        ),
     ],
 )
 def test_the_mistake_of_an_extra_that_is_missing_says_how_to_get_it(
