@@ -76,7 +76,7 @@ class DemoMessage(BodyObject):
 
     @property
     def text(self) -> str:
-        """The text without what Claude Code adds to it for the model (`<system-reminder>`)."""
+        """The text without what agents such as Claude Code add to it for the model (`<system-reminder>`)."""
         text = self.full_text
         return _REMINDER.sub("", text).strip() if "<system-reminder>" in text else text
 
@@ -90,6 +90,11 @@ class DemoMessage(BodyObject):
     def is_result(self) -> bool:
         """Whether it is a tool's result, also one that an agent writes as the user's text (smolagents, ReAct)."""
         return self.role in ("tool", "function") or (self.role == "user" and self.text.startswith("Observation:"))
+
+    @property
+    def is_reminder(self) -> bool:
+        """Whether it has nothing but what an agent adds, as AgentScope's last message (2.0)."""
+        return self.role == "user" and bool(self.full_text) and not (self.text or self.media_types)
 
     @property
     def media_types(self) -> list[str]:
@@ -142,9 +147,11 @@ class Question(Struct, frozen=True):
 
 def read_question(body: DemoRequest) -> Question:
     tokens = sum(len(message.full_text) // 4 + 4 for message in body.messages)
+    hashed = body.model_dump_json(exclude={"stream", "stream_options"})  # a streamed and a whole reply are equal
+    said = [message for message in body.messages if not message.is_reminder]
+    body = body.model_copy(update={"messages": said}) if said else body
     prompted = None if body.tools else _read_prompted_tools(body)
     asked = prompted or body
-    hashed = body.model_dump_json(exclude={"stream", "stream_options"})  # a streamed and a whole reply are equal
     fingerprint = hashlib.sha256(hashed.encode()).hexdigest()
     return Question(asked, fingerprint, prompted is not None, _read_answer_format(asked), tokens)
 

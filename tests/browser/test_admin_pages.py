@@ -232,6 +232,8 @@ def test_the_pages_fit_the_screen_in_both_languages_and_themes(
         page.locator(f"main.{view}").wait_for()
         expect(page.locator("section.table tbody tr").first).to_be_visible()
         check_layout(page, view)
+        lines = "all => all.map((one) => one.getClientRects().length)"
+        assert {*page.locator("td .day").evaluate_all(lines)} == ({1} if view == "spending" else set())
         check_accessible(page)
         take_layout(page, f"{view}-{width}-{language[:2]}")
     if (width, language) == (1280, "en-GB"):

@@ -301,5 +301,14 @@ def test_what_claude_code_adds_to_a_question_is_no_part_of_it(ask: Ask, converse
     assert converse([{"role": "user", "content": "Hello"}, result]).content.endswith("returned: sunny")
 
 
+def test_a_message_of_a_reminder_alone_is_no_question(converse: Converse) -> None:
+    reminder = {"role": "user", "content": "<system-reminder>It is 20:05.</system-reminder>"}
+    question = {"role": "user", "content": "Hello, what can you do?"}
+    assert "You asked: “Hello, what can you do?”." in converse([question, reminder]).content
+    result = {"role": "tool", "tool_call_id": "c", "content": "sunny"}
+    assert converse([question, result, reminder]).content.endswith("returned: sunny")
+    assert converse([reminder]).content
+
+
 def test_reminders_that_do_not_end_are_text(ask: Ask) -> None:
     assert "<system-reminder>" in ask("<system-reminder>" * 100_000).content

@@ -82,7 +82,7 @@ function Report({ report, measure, onName }) {
   const numbers = (/** @type {any} */ row) => COLUMNS.map((column) => number(row[column], digitsOf(column)));
   const rows = report.data.map((/** @type {any} */ row) => [
     group === "day"
-      ? html`<b>${name(row)}</b>`
+      ? html`<b class="day">${name(row)}</b>`
       : html`<button type="button" class="name" title=${t("showOnly", { name: name(row) })} onClick=${() => onName(group, row[group])}>${name(row)}</button>`,
     ...numbers(row),
   ]);
