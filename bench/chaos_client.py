@@ -393,7 +393,7 @@ class Client:
             await asyncio.sleep(1)
             return f"nginx: {head.status}"
         answer = json.loads(body)
-        error = answer if request.endpoint == AUTOGEN else answer["error"]
+        error = answer.get("error", answer)  # AutoGen's is the whole body, once the format of the request is read
         if head.status not in TYPED_STATUSES:
             raise WrongReplyError(f"{head.status} {error['code']}: {str(error)[:300]}")
         return f"{head.status} {read_error_code(error)}"

@@ -182,6 +182,8 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     """What the reply had used before it failed, if the server has reported it."""
     param: str | None = None
     """The parameter that the server refused, under the gateway's name."""
+    server_param: str | None = None
+    """The same under the server's own name."""
     server_tools: ServerToolsSummary | None = None
     """What the reply had done with tools that the gateway runs before it failed."""
     policy: PolicyRefusal | None = None

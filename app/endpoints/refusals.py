@@ -10,8 +10,10 @@ _NOT_SERVED = 501
 
 
 def explain_refusal(fault: Fault, endpoint: PathName) -> Fault:
-    """Return the fault of a server that does not serve an endpoint, which is no failure of the server; other faults
-    unchanged."""
+    """Return the fault of a server that does not serve an endpoint, which is no failure of the server; others with the
+    parameter that the server names, which is the client's own."""
+    if fault.server_param is not None:
+        fault = replace(fault, param=fault.server_param)
     if fault.status == _NOT_SERVED:
         return replace(fault, code="unsupported", transient=False)
     if fault.status == 404:

@@ -23,6 +23,8 @@ from app.upstream.token_limits import find_excess, find_output_limit
 
 MAX_RETRY_AFTER = 120.0
 """The limit of a server's `Retry-After`, in seconds. A longer wait is cut to it."""
+MAX_PARAM_CHARS = 200
+"""The limit of the name of a parameter that a server refuses."""
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -372,7 +374,7 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     name = error if isinstance(error, str) and error != message else None
     words = " ".join(str(word) for word in (code, type_, inner_code, name, message) if word is not None)
     named = http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code"))
-    return _classify(
+    fault = _classify(
         words,
         message or "the model server gave no reason",
         status,
@@ -383,6 +385,9 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
         detail=_find_detail(source),
         google=read_google_error(source, message, named if status is None or status < 400 else status),
     )
+    param = source.get("param")
+    is_named = isinstance(param, str) and 0 < len(param) <= MAX_PARAM_CHARS
+    return replace(fault, server_param=param) if is_named else fault
 
 
 def _find_named_error(value: dict[str, Any]) -> Any:

@@ -159,3 +159,12 @@ def test_vectors_that_fit_no_input_are_never_given_out_as_geminis(gateway: Gatew
     requests = {"requests": [{"content": {"parts": [{"text": text}]}} for text in "ab"]}
     answer = gateway.send("/v1beta/models/e:batchEmbedContents", requests, whole({"data": rows}))
     assert (answer.status, answer.json["error"]["status"]) == (502, "INTERNAL")
+
+
+@each_case(("param", "told"), [("input", "input"), ("x" * 300, None), (["input"], None), (None, None)])
+def test_the_parameter_that_a_server_refuses_is_the_clients_own(gateway: Gateway, param: Any, told: str | None) -> None:
+    """antiwork/gumroad pull request 4709; lemonade-sdk/lemonade issue 2655."""
+    error = {"message": "Number of images (2) exceeds maximum of 1", "param": param, "code": "too_many_images"}
+    answer = gateway.send("/v1/moderations", {"model": "p", "input": ["a"]}, whole({"error": error}, 400))
+    assert (answer.status, answer.json["error"]["param"]) == (400, told)
+    assert "exceeds maximum" in answer.json["error"]["message"]

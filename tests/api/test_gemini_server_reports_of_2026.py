@@ -279,3 +279,42 @@ def test_tokens_of_a_stream_count_thoughts_and_the_cache(usage: Json) -> None:
     assert (told["prompt_tokens"], told["completion_tokens"], told["total_tokens"]) == (100, 21, 121)
     assert told["prompt_tokens_details"]["cached_tokens"] == 60
     assert told["completion_tokens_details"]["reasoning_tokens"] == 5
+
+
+@each_case(("first", "second"), [("c2ln", None), (None, "c2ln"), ("c2ln", "c2ln"), (None, None)])
+@each_case("stream", [True, False])
+def test_a_call_that_is_told_again_is_one_call(stream: bool, first: str | None, second: str | None) -> None:
+    """vertesia/llumiverse pull request 470; allenhutchison/obsidian-gemini pull request 230."""
+    told = {"functionCall": {"id": "c9", "name": "f", "args": {"a": 1}}}
+    parts = [{**told, **({} if one is None else {"thoughtSignature": one})} for one in (first, second)]
+    reply = write_stream(*[chunk(part) for part in parts], chunk(end="STOP"))
+    body = {"messages": [USER], "stream": stream, "tools": [{"type": "function", "function": {"name": "f"}}]}
+    found, _ = post(CHAT, body, lambda _: streamed(reply))
+    if stream:
+        frames = [json.loads(line[6:]) for line in found.body.splitlines() if line.startswith(b"data: {")]
+        deltas = [row["delta"] for frame in frames for row in frame["choices"]]
+        calls = [one for delta in deltas for one in delta.get("tool_calls", ())]
+        assert {one["index"] for one in calls} == {0}
+        assert "".join(one["function"].get("arguments", "") for one in calls if "function" in one) == '{"a":1}'
+    else:
+        [answered] = found.json["choices"][0]["message"]["tool_calls"]
+        assert answered["function"] == {"name": "f", "arguments": '{"a":1}'}
+    assert (b"c2ln" in found.body) is bool(first or second)
+
+
+def test_calls_of_one_id_that_differ_are_two_calls() -> None:
+    parts = [{"functionCall": {"id": "c9", "name": "f", "args": {"a": at}}} for at in (1, 2)]
+    reply = write_stream(chunk(*parts, end="STOP"))
+    found, _ = post(CHAT, {"messages": [USER]}, lambda _: streamed(reply))
+    assert len(found.json["choices"][0]["message"]["tool_calls"]) == 2
+
+
+def test_texts_that_are_signed_come_back_as_parts_of_their_own() -> None:
+    """google/adk-go pull request 442: what is signed is not joined with what is not."""
+    parts = [{"text": "a", "thoughtSignature": "QQ=="}, {"text": "b", "thoughtSignature": "Qg=="}, {"text": "c"}]
+    reply = write_stream(*[chunk(part) for part in parts], chunk(end="STOP"))
+    found, _ = post(MESSAGES, {"messages": [USER], "max_tokens": 9}, lambda _: streamed(reply))
+    history = [USER, {"role": "assistant", "content": found.json["content"]}, USER]
+    sent = send(history, path=MESSAGES, max_tokens=9)
+    [turn_of_model] = [one["parts"] for one in sent["contents"] if one["role"] == "model"]
+    assert turn_of_model == parts

@@ -275,8 +275,9 @@ class _AnthropicReader:
             kind = type(block)
             if kind in _TEXTS:
                 if block.text:
-                    if text_fields:
-                        extra["extra_content"] = text_fields.pop(0)
+                    if "extra_content" in extra:
+                        add_turn()  # what is signed is not joined with what is not
+                    extra |= _take_fields(text_fields)
                     parts.append(Text(block.text, _read_mark(block, place_path)))
             elif kind in _CALLS:
                 fields = {"extra_content": call_fields[block.id]} if block.id in call_fields else {}
@@ -320,6 +321,11 @@ class _AnthropicReader:
     def warn_unknown_keys(self, value: Any, path: str) -> None:
         found = find_unknown_keys(value, path)
         self.warnings += (f"{place} is not a field of Anthropic's messages and was ignored" for place in found)
+
+
+def _take_fields(waiting: list[Any]) -> dict[str, Any]:
+    """Take the opaque fields of the next text."""
+    return {"extra_content": waiting.pop(0)} if waiting else {}
 
 
 def _add_unread(extra: dict[str, Any], block: Any, path: str) -> None:

@@ -70,6 +70,18 @@ class _Call:
         """More of the last text is to come."""
 
 
+class _Told:
+    """A call that was told."""
+
+    __slots__ = ("arguments", "is_signed", "name", "number")
+
+    def __init__(self, name: str, arguments: str, number: int, *, is_signed: bool) -> None:
+        self.name = name
+        self.arguments = arguments
+        self.number = number
+        self.is_signed = is_signed
+
+
 class GeminiAssembler:
     """Takes the items of each read and returns events, the last of them exactly one `Finish` or `Failed`."""
 
@@ -112,6 +124,8 @@ class GeminiAssembler:
         """The items that stand before the next message."""
         self._grounding: list[Json] = []
         self._cited: set[Passage] = set()
+        self._told: dict[str, _Told] = {}
+        """The calls that have an id, by it."""
         self._warnings: list[str] = []
 
     def check_progress(self) -> bool:
@@ -328,12 +342,14 @@ class GeminiAssembler:
         except PathRefused as error:
             self._refuse_path(call, error, out)
             return False
+        text = "{}" if arguments is None else msgspec.json.encode(arguments).decode()
+        if call.id and self._repeat_call(call, text, out):
+            return True
         self._end_text(out)
         self._place_items(NEXT_MESSAGE, out)
         self._has_content = True
         signature, self._signature = call.signature or self._signature, None
         extra = None if signature is None else _make_signature(signature)
-        text = "{}" if arguments is None else msgspec.json.encode(arguments).decode()
         function = FunctionFragment(name=call.name or None, arguments=text)
         self._calls.feed([ToolCallFragment(self._call_count, call.id, function, extra)], out, whole=True)
         self._calls.seal_last_call(_ANY_TEXT, out)
@@ -342,6 +358,19 @@ class GeminiAssembler:
             text = f"the model server's reply has more than {MAX_CALLS} tool calls"
             self._fail(faults.make_fault("upstream_protocol", text, cause="reply_too_large"), out)
         return not self.ended
+
+    def _repeat_call(self, call: _Call, arguments: str, out: list[Event]) -> bool:
+        """Return whether a call was told before, with the same id: relays tell it again with its signature, or without
+        (vertesia/llumiverse#470)."""
+        told = _Told(call.name, arguments, self._call_count, is_signed=call.signature is not None)
+        earlier = self._told.setdefault(call.id or "", told)
+        if earlier is told or earlier.name != call.name or earlier.arguments != arguments:
+            return False
+        self._has_inferred = True
+        if call.signature is not None and not earlier.is_signed:
+            earlier.is_signed = True
+            out.append(_sign_message(call.signature, earlier.number))
+        return True
 
     # The end.
 
