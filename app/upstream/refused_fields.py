@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from app.openai_messages.tool_schemas import split_type_lists
 from app.upstream.api import Repair
 
 Json = dict[str, Any]
@@ -57,6 +58,7 @@ def make_field_repairs() -> dict[str, Repair]:
         **_DEMAND_REPAIR,
         **make_tool_field_repairs(),
         **_FORMAT_REPAIR,
+        **_TYPES_REPAIR,
     }
 
 
@@ -264,6 +266,29 @@ _DEMAND_REPAIR = {
 """
 
 
+def _split_types(body: Json) -> Json | None:
+    tools = body.get("tools")
+    if not isinstance(tools, list):
+        return None
+    split = [_with_split_types(tool) for tool in tools]
+    return None if split == tools else {**body, "tools": split}
+
+
+def _with_split_types(tool: Any) -> Any:
+    function = tool.get("function") if isinstance(tool, dict) else None
+    if not isinstance(function, dict) or "parameters" not in function:
+        return tool
+    return {**tool, "function": {**function, "parameters": split_type_lists(function["parameters"])}}
+
+
+_TYPES_REPAIR = {
+    "types of parameters": Repair(
+        re.compile(r"\btools\b[^\n]{0,300}?proto field is not repeating, cannot start list", re.IGNORECASE),
+        _split_types,
+        "the model server takes one type of a parameter: `nullable` or alternatives were sent for lists of types",
+    )
+}
+"""Google's models behind other servers (aoci-spec/aoci-code issue 61)."""
 TOOL_FIELDS = ("strict", "eager_input_streaming", "defer_loading", "allowed_callers", "input_examples")
 """Fields of a function that say how it is called or shown, and nothing of what it is."""
 

@@ -209,6 +209,25 @@ def test_a_refused_field_of_functions_is_left_out_of_all(name: str, message: str
     assert repair({**PLAIN, "tools": {}}, message) is None
 
 
+def test_lists_of_types_are_split_where_google_refuses_them() -> None:
+    message = (
+        'Invalid JSON payload received. Unknown name "type" at \'tools[0].function_declarations[0].parameters.'
+        "properties[0].value': Proto field is not repeating, cannot start list."
+    )
+    given: Json = {"type": "object", "properties": {"a": {"type": ["string", "null"]}}}
+    split: Json = {"type": "object", "properties": {"a": {"type": "string", "nullable": True}}}
+
+    def offer(parameters: Json) -> Json:
+        return {
+            **PLAIN,
+            "tools": [{"type": "function", "function": {"name": "f", "parameters": parameters}}, "odd", {}],
+        }
+
+    assert repair(offer(given), message) == offer(split)
+    assert repair(offer(split), message) is None
+    assert repair({**PLAIN, "tools": 5}, message) is None
+
+
 @each_case(
     "message",
     [
