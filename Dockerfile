@@ -4,9 +4,9 @@ FROM python:3.12-slim AS builder
 ENV PIP_NO_CACHE_DIR=1
 WORKDIR /srv/parley
 RUN apt-get -qq update && apt-get -qq install -y --no-install-recommends binutils gcc libc6-dev
-# --build-arg EXTRAS="otel postgres" for traces and for usage in PostgreSQL.
+# --build-arg EXTRAS="guards otel postgres" for rules of secrets from a file, traces, and usage in PostgreSQL.
 ARG EXTRAS=""
-COPY requirements.lock requirements-compile.lock requirements-otel.lock requirements-postgres.lock ./
+COPY requirements.lock requirements-compile.lock requirements-guards.lock requirements-otel.lock requirements-postgres.lock ./
 COPY scripts/bootstrap scripts/
 RUN scripts/bootstrap compile $EXTRAS
 COPY scripts/compile scripts/

@@ -13,11 +13,11 @@ IN_PARALLEL = --numprocesses $(WORKERS) --dist worksteal
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-serve: ## run the gateway (ARGS="--port 9000", EXTRAS="otel postgres")
+serve: ## run the gateway (ARGS="--port 9000", EXTRAS="guards otel postgres")
 	@scripts/bootstrap runtime $(EXTRAS)
 	@exec .venv/bin/parley serve $(ARGS)
 
-install: ## put the command parley on your PATH: a link in ~/.local/bin (BIN=/usr/local/bin, EXTRAS="otel postgres")
+install: ## put the command parley on your PATH: a link in ~/.local/bin (BIN=/usr/local/bin, EXTRAS="guards otel postgres")
 	@scripts/bootstrap runtime $(EXTRAS)
 	@scripts/install $(BIN)
 

@@ -360,7 +360,14 @@ class RagConfig(BaseModel):
         default="hybrid",
         description="`rag_searchers` in short. `hybrid` has `vector_search` with an `embedding_model`.",
     )
-    rag_searchers: list[Searcher] | None = Field(default=None, min_length=1)
+    rag_searchers: list[Searcher] | None = Field(
+        default=None,
+        min_length=1,
+        description=(
+            "`keyword_search` ranks by the words of the question (BM25), `vector_search` by embeddings;"
+            " `front_page_search` puts the first two passages of the only file before the others."
+        ),
+    )
     embedding_model: str | None = Field(
         default=None, min_length=1, max_length=512, description="A model of the upstream's /v1/embeddings."
     )

@@ -14,7 +14,6 @@ from agent_bodies import WRITERS, Conversation, make_conversation
 from agent_turn import MODEL_PREFIXES, TurnServer
 from paced_replies import REPLY_SECONDS
 from processes import RigError
-from report import short, spread
 from scenarios import NO_STORE
 
 MARK = "session-000000000000"
@@ -26,9 +25,17 @@ SCRIPTS = 20
 TURNS, SUBAGENT_TURNS, TURNS_AFTER = 8, 3, 4
 SUMMARY_ROUNDS = 1
 WARM_UP_SECONDS, SECONDS = 3.0, 6.0
+TURNS_AT_LEAST, SECONDS_AT_MOST = 300, 30.0
+"""Of each number of sessions: with fewer turns, one of a hundred would be the slowest of all."""
+AT = 20
+"""Sessions at which costs are compared; every server is measured with so many."""
 PATHS = ("/v1/messages", "/v1/responses", "/v1/chat/completions")
 BOUND_MS = 10.0
 """How much later the 99th of 100 turns may end than without a gateway."""
+KEPT = f"turns/s with p99 within {BOUND_MS:g} ms"
+CPU = f"CPU-ms of a turn, {AT} sessions"
+P50, P99 = f"p50 added, {AT} sessions, ms", f"p99 added, {AT} sessions, ms"
+FIGURES = (KEPT, CPU, P50, P99)
 
 
 class MixFailed(RigError):
@@ -110,6 +117,7 @@ class _Session:
     def __init__(self, server: TurnServer, script: Sequence[MixRequest], numbers: Iterator[int], start: int) -> None:
         self._server, self._script, self._numbers, self._next = server, script, numbers, start
         self.added_ms: list[float] = []
+        self.stopped = False
         self._mark = b""
 
     async def run(self, until: float) -> None:
@@ -118,7 +126,7 @@ class _Session:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**22)
         self._renew()
         try:
-            while time.monotonic() < until:
+            while not self.stopped and time.monotonic() < until:
                 place = self._next % len(self._script)
                 if place == 0:
                     self._renew()
@@ -163,9 +171,11 @@ async def measure_rung(
     numbers: Iterator[int],
     seconds: float = SECONDS,
     warm_up_seconds: float = WARM_UP_SECONDS,
+    turns: int = TURNS_AT_LEAST,
 ) -> Rung:
-    """Let so many sessions work at a time, each at another place of its script. Raises: MixFailed."""
-    until = time.monotonic() + warm_up_seconds + seconds
+    """Let so many sessions work at a time, each at another place of its script, for `seconds`, and on until there were
+    so many turns or SECONDS_AT_MOST are over. Raises: MixFailed."""
+    until = time.monotonic() + warm_up_seconds + max(seconds, SECONDS_AT_MOST)
     running = [_Session(server, scripts[number % len(scripts)], numbers, 1 + 5 * number) for number in range(sessions)]
     tasks = [asyncio.create_task(session.run(until)) for session in running]
     try:
@@ -174,8 +184,12 @@ async def measure_rung(
             session.added_ms.clear()
         cpu, started = server.cpu_ms(), time.monotonic()
         await _sleep_beside(tasks, seconds)
+        while sum(len(session.added_ms) for session in running) < turns and time.monotonic() < until:
+            await _sleep_beside(tasks, 0.5)
         cpu, passed = server.cpu_ms() - cpu, time.monotonic() - started
         added = [each for session in running for each in session.added_ms]
+        for session in running:
+            session.stopped = True
         await asyncio.gather(*tasks)
     finally:
         for task in tasks:
@@ -195,7 +209,7 @@ async def _sleep_beside(tasks: Sequence[asyncio.Task[None]], seconds: float) -> 
 
 
 def measure(server: TurnServer, path: str, ladder: Sequence[int], seconds: float = SECONDS) -> list[Rung]:
-    """Return a rung for each number of sessions, until one is not within BOUND_MS. Raises: MixFailed."""
+    """Return a rung for each number of sessions, up to AT and on until one misses BOUND_MS. Raises: MixFailed."""
     model = MODEL_PREFIXES.get(server.name, "") + "mock"
     scripts = [make_script(path, number, model) for number in range(SCRIPTS)]
     if not asyncio.run(_counts_tokens(server, scripts[0])):
@@ -204,7 +218,7 @@ def measure(server: TurnServer, path: str, ladder: Sequence[int], seconds: float
     rungs: list[Rung] = []
     for sessions in ladder:
         rungs.append(asyncio.run(measure_rung(server, scripts, sessions, numbers, seconds)))
-        if not rungs[-1].kept:
+        if not rungs[-1].kept and sessions >= AT:
             break
     return rungs
 
@@ -227,30 +241,15 @@ def best(rungs: Sequence[Rung]) -> Rung | None:
     return max((rung for rung in rungs if rung.kept), key=lambda rung: rung.turns_per_second, default=None)
 
 
-def table(found: dict[tuple[str, str], list[list[Rung]]], at: int) -> str:
-    """Return a row for each server and endpoint: medians of the rounds; costs are those of `at` sessions at a time."""
-    lines = [
-        f"| server | endpoint | turns/s with p99 within {BOUND_MS:g} ms | CPU-ms of a turn, {at} sessions "
-        f"| p50 and p99 added, {at} sessions, ms |",
-        "|---|---|---|---|---|",
-    ]
-    for (name, path), rounds in found.items():
-        bests = [rung.turns_per_second if (rung := best(rungs)) else 0.0 for rungs in rounds]
-        same = [rung for rungs in rounds for rung in rungs if rung.sessions == at]
-        lines.append(
-            f"| {name} | `{path}` | {_spread(bests)} | {_spread([rung.cpu_ms for rung in same])} | "
-            f"{_spread([rung.added_p50_ms for rung in same])}; {_spread([rung.added_p99_ms for rung in same])} |"
-        )
-    return "\n".join(lines)
-
-
-def _spread(values: list[float]) -> str:
-    if not values:
-        return "–"
-    found = spread(values)
-    if len(values) == 1:
-        return short(found.median)
-    return f"{short(found.median)} ({short(found.lowest)}–{short(found.highest)})"
+def figures(rounds: Sequence[Sequence[Rung]]) -> dict[str, tuple[float, ...]]:
+    """Return what is said of a server and an endpoint: of each figure, one number of each round."""
+    same = [rung for rungs in rounds for rung in rungs if rung.sessions == AT]
+    return {
+        KEPT: tuple(rung.turns_per_second if (rung := best(rungs)) else 0.0 for rungs in rounds),
+        CPU: tuple(rung.cpu_ms for rung in same),
+        P50: tuple(rung.added_p50_ms for rung in same),
+        P99: tuple(rung.added_p99_ms for rung in same),
+    }
 
 
 def as_json(found: dict[tuple[str, str], list[list[Rung]]]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from chaos_agent_readers import AgentScope2Reader, AgentScopeReader, AutogenReader
 from chaos_loops import SERVERS, find_loop_mistake
 from chaos_named_readers import MessagesReader, ResponsesReader
 from chaos_readers import ChatReader, CompletionReader, GeminiReader, ReplyReader, read_error_code, read_whole
@@ -28,21 +29,27 @@ LOOK_UP = {
 }
 CHAT, COMPLETIONS, GEMINI = "/v1/chat", "/v1/chat/completions", "/v1beta/models"
 MESSAGES, RESPONSES = "/v1/messages", "/v1/responses"
+AUTOGEN, AGENTSCOPE, AGENTSCOPE2 = (f"{CHAT} {name}" for name in ("autogen", "agentscope", "agentscope2"))
 READERS: dict[str, type[ReplyReader]] = {
     CHAT: ChatReader,
     COMPLETIONS: CompletionReader,
     MESSAGES: MessagesReader,
     RESPONSES: ResponsesReader,
     GEMINI: GeminiReader,
+    AUTOGEN: AutogenReader,
+    AGENTSCOPE: AgentScopeReader,
+    AGENTSCOPE2: AgentScope2Reader,
 }
-"""By the endpoint; the paths of the last one go on with the model and the method."""
+"""By the endpoint: its path, and the format behind it if that is not the path's own. Those of Gemini go on with the
+model and the method."""
 MODELS = ("plain", "plain", "hedged", "prefix")
 SHARED_QUESTIONS = 12
 """Questions that many clients ask at the same time; they change every few seconds."""
 SHARED_SECONDS = 4.0
 
 
-_KINDS = {MESSAGES: " of Messages", RESPONSES: " of Responses", GEMINI: " of Gemini"}
+_KINDS = {MESSAGES: " of Messages", RESPONSES: " of Responses", GEMINI: " of Gemini", AUTOGEN: " of AutoGen"}
+_KINDS |= {AGENTSCOPE: " of AgentScope", AGENTSCOPE2: " of AgentScope 2"}
 
 
 class BrokenConnectionError(Exception):
@@ -127,7 +134,7 @@ class Request:
     @property
     def path(self) -> str:
         if self.endpoint != GEMINI:
-            return self.endpoint
+            return self.endpoint.partition(" ")[0]
         method = "streamGenerateContent" if self.stream else "generateContent"
         return f"{GEMINI}/{self.model}:{method}{'?alt=sse' if self.stream and not self.is_array else ''}"
 
@@ -169,6 +176,21 @@ def _write_chat(question: Question, model: str, stream: bool) -> dict[str, Any]:
     functions = {"call": [LOOK_UP], "loop": list(SERVERS)}.get(question.kind)
     body = {"model": model, "messages": [{"role": "user", "content": question.prompt}], "stream": stream}
     return {**body, "functions": functions} if functions else body
+
+
+def _write_autogen(question: Question, model: str, stream: bool) -> dict[str, Any]:
+    message = {"type": "TextMessage", "source": "user", "content": question.prompt}
+    return {**_write_chat(question, model, stream), "format": "autogen", "messages": [message]}
+
+
+def _write_agentscope(question: Question, model: str, stream: bool) -> dict[str, Any]:
+    message = {"name": "user", "role": "user", "content": question.prompt}
+    return {**_write_chat(question, model, stream), "format": "agentscope", "messages": [message]}
+
+
+def _write_agentscope2(question: Question, model: str, stream: bool) -> dict[str, Any]:
+    message = {"name": "user", "role": "user", "content": [{"type": "text", "text": question.prompt}]}
+    return {**_write_chat(question, model, stream), "format": "agentscope2", "messages": [message]}
 
 
 def _write_completions(question: Question, model: str, stream: bool) -> dict[str, Any]:
@@ -216,6 +238,9 @@ _WRITERS: dict[str, Callable[[Question, str, bool], dict[str, Any]]] = {
     MESSAGES: _write_messages,
     RESPONSES: _write_responses,
     GEMINI: _write_gemini,
+    AUTOGEN: _write_autogen,
+    AGENTSCOPE: _write_agentscope,
+    AGENTSCOPE2: _write_agentscope2,
 }
 
 
@@ -367,9 +392,10 @@ class Client:
             self._results.nginx_error(request.id, request.started, head.status)
             await asyncio.sleep(1)
             return f"nginx: {head.status}"
-        error = json.loads(body)["error"]
+        answer = json.loads(body)
+        error = answer if request.endpoint == AUTOGEN else answer["error"]
         if head.status not in TYPED_STATUSES:
-            raise WrongReplyError(f"{head.status} {error['code']}: {error['message'][:300]}")
+            raise WrongReplyError(f"{head.status} {error['code']}: {str(error)[:300]}")
         return f"{head.status} {read_error_code(error)}"
 
     async def _lost(self, request: Request, head: Head) -> str:

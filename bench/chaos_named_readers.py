@@ -181,8 +181,6 @@ class ResponsesReader(_NamedReader):
 
     def _take(self, data: Json) -> None:
         number = data.get("sequence_number", self._number + 1)  # a server's own events may have none
-        if data["type"] == "error":
-            self._number = max(self._number, number - 1)  # the end of a call that was cut off is lost
         if number != self._number + 1 or (data["type"] == "response.created") != (self.frames == 1):
             raise WrongReplyError(f"{data['type']} with number {number} in place {self.frames}")
         self._number = number

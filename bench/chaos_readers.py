@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Protocol
 
+from chaos_agent_readers import read_msg, read_task_result
 from chaos_named_readers import is_estimated, read_message, read_response
 from chaos_replies import Received, ServedCall, ServedResult, WrongReplyError
 
@@ -282,6 +284,10 @@ def read_whole(body: Any) -> Received:
         return read_message(body)
     if body.get("object") == "response":
         return read_response(body)
+    if "msg" in body:
+        return replace(read_msg(body["msg"]), ended="completed")
+    if "stop_reason" in body:
+        return read_task_result(body)
     received = Received(ended="completed", usage=body["usage"])
     if "choices" in body:
         (choice,) = body["choices"]

@@ -7,8 +7,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import agent_mix
 import agent_turn_report
 import peer_servers
+import processes
 from agent_turn import FIRST_CPU, GROUP, LAST_CPU, Results
 from processes import ROOT
 from report import short, spread
@@ -22,8 +24,8 @@ ENDPOINTS = ("/v1/messages", "/v1/responses", "/v1/chat/completions")
 TITLES = {"gateway": "**Parley**", "gateway, hits": "Parley, from its cache", "nginx": "nginx"} | {
     peer.name: peer.title for peer in peer_servers.PEERS
 }
-AGENTS = "agents"
-"""The scenario of `bench/agents`."""
+AGENTS, MIX = "agents", "agent-mix"
+"""The scenarios of `bench/agents` and `bench/agent-mix`."""
 AGENT_REQUESTS, AGENT_LAST_KB = "requests", "last request, KB"
 AGENT_REMEMBERED, AGENT_LAST = "remembered of all requests but the first, %", "remembered of the last one, %"
 README_SERVERS = ("gateway", "litellm", "portkey", "claude-code-router")
@@ -73,7 +75,8 @@ def results_text(measured: Measured) -> str:
         if any(row for rows in found for row in rows):
             cells = [_cell(rows, notes) for rows in found]
             lines.append(f"| {title}{_version(measured, server)} | " + " | ".join(cells) + " |")
-    lines += ["", agent_turn_report.targets_table(turns(measured)), "", *_agents_table(measured, notes)]
+    lines += ["", agent_turn_report.targets_table(turns(measured)), ""]
+    lines += [*_agents_table(measured, notes), *mix_table(measured, notes)]
     lines += [f"{number + 1}. {describe(run)}" for number, run in enumerate(measured.runs)]
     return "\n".join(lines)
 
@@ -89,6 +92,18 @@ def _agents_table(measured: Measured, notes: dict[int, str]) -> list[str]:
         cells = [_cell([measured.find(AGENTS, name, figure, endpoint)], notes) for figure in figures]
         lines.append(f"| {name}{_version(measured, name)}, `{endpoint}` | " + " | ".join(cells) + " |")
     return [*lines, ""]
+
+
+def mix_table(measured: Measured, notes: dict[int, str]) -> list[str]:
+    """What each server does for sessions of agents that work at a time, each figure with its range."""
+    lines = [f"| sessions at a time | {' | '.join(agent_mix.FIGURES)} |", "|---|" + "---|" * len(agent_mix.FIGURES)]
+    for server, title in {"direct": "no gateway", **TITLES}.items():
+        for path in agent_mix.PATHS:
+            found = [measured.find(MIX, server, figure, path) for figure in agent_mix.FIGURES]
+            if any(found):
+                cells = ["–" if row is None else spread(list(row.values)).shown() + notes[row.run] for row in found]
+                lines.append(f"| {title}{_version(measured, server)}, `{path}` | {' | '.join(cells)} |")
+    return [*lines, ""] if len(lines) > 2 else []
 
 
 def _version(measured: Measured, server: str) -> str:
@@ -171,3 +186,10 @@ def machine(python: str | None) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     parts = [model, f"{os.cpu_count()} cores", f"{memory:.0f} GB", f"Linux {platform.release()}"]
     return ", ".join(parts if python is None else [*parts, python])
+
+
+def machine_of_run(*, command: str | None = None, interpreted: bool = False) -> str:
+    """What the figures of a run depend on; of a gateway started by a command of one's own, its Python is not known."""
+    if command:
+        return machine(None)
+    return machine(processes.default_python()) + (", not compiled" if interpreted else ", compiled")

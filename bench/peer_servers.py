@@ -58,6 +58,12 @@ class Peer:
         return self.path.exists()
 
 
+def find_version(said: str) -> str:
+    """Return the newest version of what `npm view NAME version` or `pip index versions NAME` printed, whose first line
+    is `VERSION` or `NAME (VERSION)`."""
+    return said.partition("\n")[0].strip().rpartition("(")[2].rstrip(")")
+
+
 def _litellm(peer: Peer, folder: Path, port: int, upstream: int) -> list[str]:
     config = folder / "litellm.yaml"
     config.write_text(_LITELLM_CONFIG.format(upstream=upstream))
@@ -112,7 +118,7 @@ def _router() -> list[str]:
 
 
 PEERS = (
-    Peer("litellm", "LiteLLM", "pip", "litellm[proxy]==1.106.2", "bin/litellm", _litellm),
+    Peer("litellm", "LiteLLM", "pip", "litellm[proxy]==1.108.7", "bin/litellm", _litellm),
     Peer(
         "portkey",
         "Portkey",

@@ -23,8 +23,13 @@ PAGES = {
 }
 """Files of the repository that are pages of the site under another name."""
 
-LAST_IN_SEARCH = re.compile(r"changelog\.md|contributing\.md|reference/api\.md|evidence/.*")
-"""Pages that name nearly everything: the search lists them behind those that explain it."""
+SEARCH_BOOSTS = (
+    (re.compile(r"changelog\.md|contributing\.md|reference/api\.md|evidence/.*"), 0.001),
+    (re.compile(r"reference/(settings|profiles|formats/.*)\.md"), 0.1),
+    (re.compile(r"guides/from-.*"), 0.5),
+    (re.compile(r"start/.*"), 2.0),
+)
+"""Pages that name nearly everything: the search lists them behind those that explain it; and those to begin with."""
 
 FENCED = re.compile(r"^( *)(`{3,})(\w*)[^\n]*\n(.*?)^\1\2 *$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
@@ -47,8 +52,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    if LAST_IN_SEARCH.fullmatch(page.file.src_uri):
-        page.meta["search"] = {"boost": 0.01}
+    for pattern, boost in SEARCH_BOOSTS:
+        if pattern.fullmatch(page.file.src_uri):
+            page.meta["search"] = {"boost": boost}
     source = _get_source(page.file)
     written, end = [], 0
     for block in FENCED.finditer(markdown):

@@ -85,6 +85,11 @@ def test_json_that_is_cut_is_refused_with_the_place(capsys: pytest.CaptureFixtur
         (b"a: [", "while parsing a flow node"),
         (b"\xff", "codec can't decode byte"),
         (b"- 1", "must hold an object, not list"),
+        (b" \n", "is empty"),
+        (
+            b'{"Providers": [{"name": "p", "api_base_url": "http://h/v1", "models": ["m"]}]}',
+            "is of another program: parley import ccr c",
+        ),
         (b"model_list: []", "config.yaml: no model of it was taken"),
         (b"a" * (4 * 1024 * 1024 + 1), "is larger than 4194304 bytes"),
         (b"[" * 100_000, "config.yaml: "),

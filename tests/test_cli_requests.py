@@ -83,6 +83,17 @@ def test_a_caller_is_exported_and_deleted_with_the_state(file: LogFile, capsys: 
     assert list_left(file) == ["r2"]
 
 
+def test_what_else_a_caller_stored_is_deleted_also_if_the_log_cannot_be_read(
+    file: LogFile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.close()
+    (tmp_path / "requests.db").write_bytes(b"no database" * 100)
+    assert main(["state", "delete", "alice", "--yes"]) == 1
+    said = capsys.readouterr()
+    assert "0 values deleted" in said.out
+    assert "requests.db" in said.err
+
+
 def test_without_a_file_nothing_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from tests.each_case import each_case
 
 ROOT = Path(__file__).parent.parent
-EXTRAS = ("otel", "postgres")
+EXTRAS = ("guards", "otel", "postgres")
 """The extras that are for users: each has a lock of its own."""
 EXTRA_LOCKS = tuple(f"requirements-{extra}.lock" for extra in EXTRAS)
 LOCKS = (

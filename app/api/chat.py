@@ -23,7 +23,7 @@ from app.api.asgi import (
 from app.api.cache_policy import read_cache_policy
 from app.api.context import AppContext
 from app.api.context_edits import edit_if_asked
-from app.api.guarding import admit, admit_unguarded, begin_guarding
+from app.api.guarding import admit, admit_images, admit_unguarded, begin_guarding
 from app.api.model_rights import apply_rights, find_route
 from app.api.open_replies import PendingReply
 from app.api.own_bodies import check_translation, choose_own
@@ -368,12 +368,14 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         describer: "MediaDescriber | None",
     ) -> Reply:
         """Describe media, show the request to its guards, and open its reply. Raises ParleyError."""
-        guard = request.guard
+        guard, source = request.guard, conversation.source
         if describer is not None:
+            if guard is not None:
+                conversation = await admit_images(request, guard, conversation)
             conversation = await describer.describe(conversation, response)
         admitted = admit_unguarded(conversation) if guard is None else await admit(request, guard, conversation)
-        if admitted.source is None and conversation.source is not None:
-            check_translation(conversation, route)
+        if admitted.source is None and source is not None:
+            check_translation(replace(conversation, source=source), route)
             response.set_info(replace(response.info, options=replace(response.info.options, passed=False)))
         kept, passes = self._context.reasoning, admitted.source is not None or admitted.passed is not None
         if kept is not None and not passes and route.wanted != NOTHING_WANTED:

@@ -7,7 +7,7 @@ turn; with them it has several, and those with calls are not checked.
 import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,6 +34,9 @@ from app.steps.output_demands import Demand, find_demand, find_json_demand
 from app.tool_loop.loop import OpenedTurn
 from app.tool_loop.usage import read_usage, sum_usage
 from app.upstream.faults import make_fault
+
+if TYPE_CHECKING:
+    from app.guards import RequestGuard
 
 _MAX_TOLD_CHARACTERS = 16 * 1024
 """How much of an invalid text the error has."""
@@ -81,7 +84,8 @@ class CheckedCalls(ReplyOfCalls):
         Raises ParleyError; the code `output_invalid` means that all replies were invalid. If the second one failed,
         its error is raised.
         """
-        turn = await _CheckedTurn(self._open_numbered, self._find_fallbacks(), demand, conversation).open()
+        guard = self._request.guard
+        turn = await _CheckedTurn(self._open_numbered, self._find_fallbacks(), demand, conversation, guard).open()
         name, response = turn.reply.fallback_model, self._response
         if name is not None and response.first_at is None:
             response.set_origin(replace(response.info.origin, fallback_model=name))
@@ -113,7 +117,9 @@ class _CheckedTurn:
         fallbacks: Iterator[ModelRoute],
         demand: Demand,
         conversation: ChatRequest,
+        guard: "RequestGuard | None",
     ) -> None:
+        self._guard = guard
         self._open_call = open_call
         self._fallbacks = fallbacks
         self._demand = demand
@@ -172,11 +178,20 @@ class _CheckedTurn:
                 raise UpstreamFailed(end.fault)
             if end is None or end.reason not in self._demand.ends or held.exempt:
                 return held, None
-            return held, await call_in_thread(self._demand.check, held.events, MAX_WORK_IN_THREAD, stop)
+            return held, await call_in_thread(self._check, held.events, stop)
         except BaseException:
             stop.wanted = True
             held.close()
             raise
+
+    def _check(self, events: list[Event], stop: Stop) -> OutputCheck:
+        """Check a reply as the client gets it. What is found goes back to the model, so its values are masked."""
+        guard = self._guard
+        if guard is None:
+            return self._demand.check(events, MAX_WORK_IN_THREAD, stop)
+        check = self._demand.check(guard.restore_events(events), MAX_WORK_IN_THREAD, stop)
+        problems = tuple(map(guard.mask_text, check.problems))
+        return replace(check, text=guard.mask_output(check.text), problems=problems)
 
     def _discard(self, held: "_HeldReply") -> None:
         """Close an invalid reply, whose usage counts."""

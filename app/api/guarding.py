@@ -16,7 +16,7 @@ from app.chat.messages import ChatRequest, Text
 from app.endpoints.body import EndpointBody
 from app.formats.body import ParsedRequest
 from app.formats.sessions import find_session, hash_session
-from app.observe.trace_context import PassedTrace, RequestTrace, new_span_id
+from app.observe.trace_context import PassedTrace, RequestTrace
 from app.routing import ModelRoute
 
 if TYPE_CHECKING:
@@ -31,24 +31,13 @@ def begin_guarding(
 ) -> "RequestGuard | None":
     """Return the guards of a request for a reply; None if it has none."""
     assert request.live.guards is not None
-    return _begin(
-        context, request.live.guards, request.scope, parsed, route, reply_id, _write_traceparent(request.record.trace)
-    )
-
-
-def _write_traceparent(trace: PassedTrace | RequestTrace | None) -> bytes | None:
-    """Return the `traceparent` that guards get; None without a trace."""
-    if isinstance(trace, RequestTrace):
-        return trace.write_traceparent(new_span_id())
-    if isinstance(trace, PassedTrace):
-        return next((value for name, value in trace.headers if name == b"traceparent"), None)
-    return None
+    return _begin(context, request.live.guards, request.scope, parsed, route, reply_id, request.record.trace)
 
 
 def begin_passing(context: AppContext, request: "RequestInProgress", route: ModelRoute) -> "RequestGuard | None":
     """Return the guards of a request that is no conversation; None if it has none."""
     assert request.live.guards is not None
-    return _begin(context, request.live.guards, request.scope, None, route, "")
+    return _begin(context, request.live.guards, request.scope, None, route, "", request.record.trace)
 
 
 async def admit_fields(
@@ -77,7 +66,7 @@ def _begin(
     parsed: ParsedRequest | None,
     route: ModelRoute,
     reply_id: str,
-    traceparent: bytes | None = None,
+    trace: PassedTrace | RequestTrace | None = None,
 ) -> "RequestGuard | None":
     caller: Caller = scope["state"]["caller"]
     chosen = guards.select((route.model, *route.list_fallbacks()), caller.name)
@@ -104,7 +93,7 @@ def _begin(
         hashed,
         masking_scope,
         {name: headers[name.encode()].decode("latin-1") for name in names if name.encode() in headers},
-        traceparent,
+        trace,
     )
     return RequestGuard(guards, chosen, facts)
 
@@ -113,6 +102,12 @@ async def admit(request: "RequestInProgress", guard: "RequestGuard", conversatio
     """Show a request to its guards, and tell its client what they say. Raises ParleyError."""
     with _telling(request, guard):
         return await guard.admit(conversation)
+
+
+async def admit_images(request: "RequestInProgress", guard: "RequestGuard", conversation: ChatRequest) -> ChatRequest:
+    """Show a request to guards that look at images, before another model describes these. Raises ParleyError."""
+    with _telling(request, guard):
+        return await guard.admit_images(conversation)
 
 
 def _find_session(headers: Mapping[bytes, bytes], parsed: ParsedRequest) -> bytes:

@@ -14,6 +14,7 @@ from app.api.resources import Resources
 from app.config.access import make_key_ring
 from app.config.codex_instructions import read_codex_instructions
 from app.config.registry import ModelRegistry
+from app.config.secret_rules import read_secret_rules
 from app.config.settings import Settings, SettingsError
 from app.config.tables.server import Server
 from app.formats.anthropic import ANTHROPIC
@@ -26,6 +27,7 @@ from app.limits import Limiter
 from app.upstream.catalog import Catalog
 
 if TYPE_CHECKING:
+    from app.chat.guarding import GuardedReply
     from app.guards import Guards
 
 ERROR_WRITERS: Mapping[str, WriteError] = {
@@ -68,6 +70,10 @@ class LiveConfiguration(Struct, frozen=True):
     """The operator's text; None: the gateway's own."""
     codex_etags: dict[ModelGlobs | None, ListEtag] = field(default_factory=dict)
     """Those of Codex's list by the models that a caller may use."""
+
+    def unseal_reply(self, about: str, text: str) -> "GuardedReply | None":
+        """Return what a guarded reply of another gateway needs; None if it has another key."""
+        return None if self.guards is None else self.guards.unseal_reply(about, text)
 
 
 def make_live_configuration(
@@ -124,7 +130,11 @@ def _make_guards(settings: Settings, resources: Resources, previous: "Guards | N
     from app.guards import Guards
 
     rules = [row.make_rule(name) for name, row in settings.guards.items()]
-    return Guards(rules, settings.masking.make_rule(resources.masking_key.value), resources.transport, previous)
+    secret_rules, mistakes = read_secret_rules(settings.masking)
+    if mistakes:
+        raise SettingsError([f"masking.rules_file: {mistake}" for mistake in mistakes])
+    masking = settings.masking.make_rule(resources.masking_key.value, secret_rules)
+    return Guards(rules, masking, resources.transport, previous)
 
 
 def _read_instructions(settings: Settings) -> str | None:

@@ -7,7 +7,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from app.api.context import AppContext
-from app.api.guarding import admit, admit_unguarded
+from app.api.guarding import admit, admit_images, admit_unguarded
 from app.api.reply_opening import ReplyOpener, TurnOpening, reserve_limits
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
@@ -75,6 +75,8 @@ class ReplyOfCalls:
         self._route = route
         self._options = options
         self._response = response
+        self._known_values = 0
+        """How many masked values other gateways know, at which the reply can be resumed."""
 
     async def open(self, start: Callable[[], Awaitable[Reply]]) -> Reply:
         """Return the reply that `start` opens, for any number of readers. Raises ParleyError."""
@@ -100,9 +102,19 @@ class ReplyOfCalls:
             lease.release()
         if not number:
             self._describe_first(opening)
+        await self._publish_values(number)
         free = opening.origin.label in ("hit", "shared")
         on_end = do_nothing if limits is None else partial(limits.settle, opening)
         return OpenedTurn(reply, opening.origin.cached, free, on_end)
+
+    async def _publish_values(self, number: int) -> None:
+        """Let other gateways know values that were found behind the first call: results of tools may have some."""
+        guard = self._request.guard
+        if guard is None or not self._context.cache.is_shared:
+            return
+        before, self._known_values = self._known_values, len(guard.placeholders.values)
+        if number and self._known_values > before:
+            await self._context.replies.publish_record(self._response.info.response_id)
 
     async def _open_call(
         self, conversation: ChatRequest, route: ModelRoute, options: ReplyOptions, opening: TurnOpening
@@ -110,7 +122,9 @@ class ReplyOfCalls:
         if route.described and has_media(conversation):
             from app.api.descriptions import MediaDescriber  # few models need it
 
-            describer = MediaDescriber(self._context, self._request, route)
+            describer, guard = MediaDescriber(self._context, self._request, route), self._request.guard
+            if guard is not None:
+                conversation = await admit_images(self._request, guard, conversation)
             conversation = await describer.describe(conversation, opening)
         admitted = await self.admit(conversation)
         return await self._opener.open_admitted(self._request, route, admitted, options, opening)

@@ -2,7 +2,7 @@
 resumed."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -12,17 +12,21 @@ from app.api.resumable import (
     ResumableReplies,
     ResumableReply,
     ResumeRecord,
+    name_reply,
     parse_record,
     reply_from_record,
     write_record,
 )
 from app.cache import Cache
+from app.chat.guarding import GuardedReply
 from app.chat.stream import Reply
 from app.errors import Cancelled, ParleyError
 from app.runtime.memory_budget import Lease
 from app.runtime.ticker import Ticker
 
 PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
+Unseal: TypeAlias = Callable[[str, str], GuardedReply | None]
+"""Returns what `GuardedReply.seal` has sealed: of which reply, and the seal. None if it is of another key."""
 
 RECORD_SECONDS = 3600.0
 """How long other gateways can find a reply by its record, in addition to the time it is kept after its end."""
@@ -31,11 +35,14 @@ RECORD_SECONDS = 3600.0
 class OpenReplies:
     """Those of one process. `resumable` has those that can be resumed."""
 
-    def __init__(self, cache: Cache, ticker: Ticker, resumable: ResumableReplies, limits: ResponseLimits) -> None:
+    def __init__(
+        self, cache: Cache, ticker: Ticker, resumable: ResumableReplies, limits: ResponseLimits, unseal: Unseal
+    ) -> None:
         self.active: set[ReplyResponse] = set()
         """The responses that have not ended."""
         self.resumable = resumable
         self._cache = cache
+        self._unseal = unseal
         self.ticker = ticker
         self.limits = limits
         """Those of each response."""
@@ -53,7 +60,7 @@ class OpenReplies:
         try:
             await _start_when_open(response, opening, lease)
             if self._cache.is_shared:
-                await self._publish_record(response.info.response_id)
+                await self.publish_record(response.info.response_id)
                 response.on_keepalive = partial(self._publish_again, response.info.response_id)
             await response.done
         finally:
@@ -63,17 +70,17 @@ class OpenReplies:
             if watcher is not None:
                 watcher.cancel()
 
-    async def _publish_record(self, response_id: str) -> None:
+    async def publish_record(self, response_id: str) -> None:
         """Write the record by which other gateways find a reply that has begun. The reply is sent meanwhile."""
         reply = self.resumable.find(response_id)
         location = None if reply is None else reply.source.location
-        if reply is not None and location is not None and reply.info.guarded is None:
+        if reply is not None and location is not None:
             data = write_record(reply, location)
             await self._cache.put_record(response_id, data, RECORD_SECONDS + self.resumable.keep_seconds)
 
     def _publish_again(self, response_id: str) -> None:
         """Write the record again, which has changed, while the reply is sent."""
-        task = asyncio.get_running_loop().create_task(self._publish_record(response_id))
+        task = asyncio.get_running_loop().create_task(self.publish_record(response_id))
         self._publishing.add(task)
         task.add_done_callback(self._publishing.discard)
 
@@ -86,8 +93,13 @@ class OpenReplies:
         record = await self.find_remote(response_id)
         if record is None or record.scope != owner:
             return None
+        guarded = None
+        if record.guarded is not None:
+            guarded = self._unseal(name_reply(response_id, owner), record.guarded)
+            if guarded is None:
+                return None  # this gateway has another key: it could not restore what is masked
         source = await self._cache.find_source(record.location)
-        return None if source is None else reply_from_record(record, response_id, source)
+        return None if source is None else reply_from_record(record, response_id, source, guarded)
 
     async def find_remote(self, response_id: str) -> ResumeRecord | None:
         """Return the record that another gateway wrote for a reply."""

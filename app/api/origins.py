@@ -2,8 +2,8 @@
 
 A web page can make its visitor's browser send requests to a gateway that only this visitor's machine or network can
 reach. Three checks stop that. `Host` must be a name of this gateway: after DNS rebinding it is the name of the web
-page's server. `Origin`, which browsers add, must be allowed. The content type must be JSON: a page of another origin
-can send JSON only after a CORS preflight.
+page's server. `Origin`, which browsers add, must be allowed. The content type must be JSON, or that of a form where a
+path takes files: a page of another origin can send JSON only after a CORS preflight.
 
 A gateway on a loopback address accepts only loopback names. A gateway on a network may have names that it cannot know,
 so without `allowed_hosts` it accepts every name in a request without `Origin`, which no browser sent. With an `Origin`,

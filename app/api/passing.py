@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from app.access import Caller
 from app.api.answer_response import AnswerResponse
+from app.api.asgi import Receive
 from app.api.context import AppContext
 from app.api.endpoint_errors import ENDPOINT_ERRORS
 from app.api.guarding import admit_fields, begin_passing
@@ -22,7 +23,7 @@ from app.api.request_in_progress import RequestInProgress
 from app.api.router import AsgiRoute
 from app.api.spool import Spool
 from app.api.stored_vectors import StoredVectors, find_vectors
-from app.api.uploads import UploadLimits, read_upload
+from app.api.uploads import Upload, UploadLimits
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS
 from app.endpoints.body import EndpointBody, read_fields
 from app.endpoints.completions import find_most_tokens
@@ -34,7 +35,7 @@ from app.formats.openai import OPENAI
 from app.gateway import Gateway, new_reply_id
 from app.observe.logs import log_late_failure
 from app.routing import ModelRoute, PreparedRequest, PrepareFallback
-from app.routing.passing import Form, estimate_usage, prepare_passing
+from app.routing.passing import Form, check_rights, estimate_usage, prepare_passing
 
 
 class PassingEndpoint(RecordedEndpoint):
@@ -86,14 +87,32 @@ class PassingEndpoint(RecordedEndpoint):
         limits = settings.limits
         bounds = UploadLimits(limits.max_upload_bytes, limits.max_upload_parts, settings.server.body_seconds)
         with Spool() as spool, request.lease:
-            form = await read_upload(request.scope, request.receive, request.offered_writer, spool, bounds)
+            form = Upload(request.scope, request.receive, request.offered_writer, spool, bounds)
+            await form.read_beginning()
+            if not form.is_whole and not self._can_send_on(request, form):
+                await form.read_rest()
             request.record.received_at = time.perf_counter()
-            with context.admission.try_enter() or await context.wait_for_place(request.scope, request.receive):
+            wait = request.receive if form.is_whole else form.receive_disconnect
+            with context.admission.try_enter() or await context.wait_for_place(request.scope, wait):
                 prepared, body = await self._accept(request, form.read_fields(), form)
-                await self._deliver(request, prepared, partial(self._prepare_fallback, request, body, form))
+                # A server that refuses a credential is asked again with a new one.
+                form.is_sent_once = prepared.has_one_attempt and prepared.route.deployments[0].target.credential is None
+                prepare_fallback = partial(self._prepare_fallback, request, body, form)
+                await self._deliver(request, prepared, prepare_fallback, receive=wait)
+
+    def _can_send_on(self, request: RequestInProgress, form: Upload) -> bool:
+        """Whether a form may be sent on while it comes. It may not where the client's time would count as that of a
+        server. Raises ParleyError for a model that the caller cannot have."""
+        model, unit = form.read_fields().model, self._endpoint.unknown
+        if model is None or (unit is not None and unit[0] == "images" and self._context.limiter is not None):
+            return False  # the number of images, which is reserved, may stand behind a file
+        route = find_route(request.live.gateway, model, request.caller, self._endpoint.serves)
+        names = (model, *route.list_fallbacks())
+        routes = [request.live.gateway.route(name) for name in names]
+        return all(one.deadline_seconds is None and one.hedge_after is None for one in routes)
 
     async def _accept(
-        self, request: RequestInProgress, body: EndpointBody, form: Form | None = None
+        self, request: RequestInProgress, body: EndpointBody, form: Upload | None = None
     ) -> tuple[PreparedRequest, EndpointBody]:
         """Return the request as it is sent, and its fields as guards let them pass. Raises ParleyError."""
         gateway, record, endpoint = request.live.gateway, request.record, self._endpoint
@@ -109,6 +128,8 @@ class PassingEndpoint(RecordedEndpoint):
         route = find_route(gateway, model, request.caller, endpoint.serves)
         record.model = route.model
         await gateway.check_passed_urls(route, body.find_urls())
+        if form is not None:
+            form.add_check(partial(self._check_fields, request, route))
         await self._reserve(request, route, body, form)
         if request.live.guards is not None:
             body = await self._admit(request, body, route, form)
@@ -166,13 +187,21 @@ class PassingEndpoint(RecordedEndpoint):
             request.scope["state"]["response_headers"] += reservation.headers
 
     async def _prepare_fallback(
-        self, request: RequestInProgress, body: EndpointBody, form: Form | None, name: str
+        self, request: RequestInProgress, body: EndpointBody, form: Upload | None, name: str
     ) -> PreparedRequest:
         """Prepare the request for another model. Raises ParleyError."""
         route = request.live.gateway.route(name)
         check_endpoint(route, self._endpoint.serves)
+        if form is not None:
+            body = form.read_fields()
+            form.add_check(partial(self._check_fields, request, route))
         await request.live.gateway.check_passed_urls(route, body.find_urls())
         return self._prepare(request, body, route, form)
+
+    async def _check_fields(self, request: RequestInProgress, route: ModelRoute, body: EndpointBody) -> None:
+        """Look at fields of a form that stand behind a file. Raises ParleyError."""
+        await request.live.gateway.check_passed_urls(route, body.find_urls())
+        check_rights(body, route, request.caller.rights)
 
     def _prepare(
         self, request: RequestInProgress, body: EndpointBody, route: ModelRoute, form: Form | None = None
@@ -187,8 +216,10 @@ class PassingEndpoint(RecordedEndpoint):
         prepared: PreparedRequest,
         prepare_fallback: PrepareFallback,
         vectors: StoredVectors | None = None,
+        receive: Receive | None = None,
     ) -> None:
-        """Send the answer to its end, and record it. `vectors` are those that are known of it."""
+        """Send the answer to its end, and record it. `vectors` are those that are known of it. `receive` waits for the
+        end of the request, if that has not come."""
         context, record, attempts, gateway = self._context, request.record, request.attempts, request.live.gateway
         info = ReplyInfo(new_reply_id(), request.id, prepared.route.model, 0, warnings=request.read_tags(None))
         response = self._create_response(request, info)
@@ -198,7 +229,7 @@ class PassingEndpoint(RecordedEndpoint):
         if vectors is not None:
             response.set_origin(vectors.origin)
         try:
-            await context.replies.run(response, opening, request.receive, request.lease)
+            await context.replies.run(response, opening, receive or request.receive, request.lease)
         finally:
             attempts.on_late_failure = partial(log_late_failure, record.request_id, self._name, response.info.model)
             attempts.on_late_usage = partial(context.count_late_usage, record.owner, record.model)

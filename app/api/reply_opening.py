@@ -122,7 +122,9 @@ class ReplyOpener:
         """Put back reasoning that the client dropped, and prepare the request."""
         assert self._context.reasoning is not None
         found, warnings = await self._context.reasoning.restore(unprepared.request, dropped, wanted, caller)
-        request = mark_admitted(found)  # what is put back was shown to the guards in its own reply
+        guard = unprepared.request.guard
+        given = unprepared.request.messages
+        request = mark_admitted(found) if guard is None else await guard.admit_restored(found, given)
         if warnings:
             unprepared.response.add_warnings(warnings)
         if in_thread:

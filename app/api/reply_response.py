@@ -129,6 +129,10 @@ class ReplyResponse(ABC):
     """The end is known, but sent later. Other events are dropped."""
     _encoder: Encoder | None = None
     """Made when the stream or the reply starts, from what is known about the reply by then."""
+    _awaits_reply = False
+    """The stream is open, and its reply is not known."""
+    _has_begun = False
+    """What begins the stream was written. An encoder may leave it to the events of a server."""
 
     def __init__(
         self,
@@ -185,7 +189,13 @@ class ReplyResponse(ABC):
         self.info = info
         if self._encoder is not None and not self.finished:
             self._encoder = self._make_encoder()
-            self._encoder.open()  # these bytes were sent when the stream was opened
+            self._write_beginning(self._encoder.open())
+
+    def _write_beginning(self, data: bytes) -> None:
+        """Write what an encoder begins an open stream with, unless that was written."""
+        if self.status and not self._awaits_reply and not self._has_begun:
+            self._has_begun = bool(data)
+            self._write(data)
 
     def _make_encoder(self) -> Encoder:
         encoder = self.format.reply_encoder(self.info, self.mode)
@@ -486,7 +496,6 @@ class EventStreamResponse(ReplyResponse):
         super().__init__(writer, info, reply_format, mode, limits)
         self._skip_frames = skip_frames
         self._keep_last = keep_last
-        self._awaits_reply = False
         now = self._loop.time()
         self._commit_at = now + limits.commit_seconds
         self._last_sent = self._ticked = now
@@ -509,7 +518,7 @@ class EventStreamResponse(ReplyResponse):
         if not self.status:
             self._send_head(200, ((b"content-type", self.format.stream_type), *_UNSTORED))
         self._awaits_reply = False
-        self._write(self.encoder.open())
+        self._write_beginning(self.encoder.open())
 
     def await_reply(self) -> None:
         """Open a stream whose reply is not known yet: it has heartbeats only. Call `set_info` and `start_stream` with

@@ -34,6 +34,7 @@ _FIGURES: dict[str, Any] = {
     "status": 200,
     "key": "app",
     "team": "",
+    "user": "",
     "model": "large",
     "requested_model": "large",
     "fallback_model": None,
@@ -125,6 +126,8 @@ class RequestFigures(Described):
     key: str
     """The name of the API key; empty without one."""
     team: str
+    user: str
+    """The end user behind the key, if the caller names its users."""
     model: str
     requested_model: str
     fallback_model: str | None = None

@@ -8,10 +8,12 @@ import heapq
 from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from app.cache import InFlightCall, ReplaySource, ReplyLocation
 from app.calls.entry import load
 from app.calls.stored_log import StoredLog
+from app.chat.guarding import GuardedReply
 from app.chat.stream import Label, Origin, Reply
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode
@@ -146,6 +148,8 @@ class ResumeRecord(msgspec.Struct, frozen=True):
     label: Label
     age_seconds: int | None
     keepalives: list[int] = []
+    guarded: str | None = None
+    """What `GuardedReply.seal` returns; None for a reply without guards."""
 
 
 class PackedReply(msgspec.Struct, frozen=True, gc=False):
@@ -215,8 +219,14 @@ def write_record(reply: ResumableReply, location: ReplyLocation) -> bytes:
         label=info.origin.label,
         age_seconds=info.origin.age_seconds,
         keepalives=info.keepalives,
+        guarded=None if info.guarded is None else info.guarded.seal(name_reply(info.response_id, reply.owner)),
     )
     return msgspec.json.encode(record)
+
+
+def name_reply(response_id: str, owner: str) -> str:
+    """Return what the seal of a guarded reply is bound to."""
+    return f"{response_id} {owner}"
 
 
 def parse_record(data: bytes) -> ResumeRecord | None:
@@ -228,8 +238,10 @@ def parse_record(data: bytes) -> ResumeRecord | None:
     return record if record.format in FORMATS else None
 
 
-def reply_from_record(record: ResumeRecord, response_id: str, source: ReplaySource) -> ResumableReply:
-    info = info_from_record(record, response_id)
+def reply_from_record(
+    record: ResumeRecord, response_id: str, source: ReplaySource, guarded: GuardedReply | None = None
+) -> ResumableReply:
+    info = replace(info_from_record(record, response_id), guarded=guarded)
     return ResumableReply(info, FORMATS[record.format], record.mode, record.scope, source)
 
 

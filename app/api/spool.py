@@ -17,6 +17,7 @@ class Spool:
     def __init__(self) -> None:
         self._memory = bytearray()
         self._file: IO[bytes] | None = None
+        self._forgets = False
         self.size = 0
 
     def __enter__(self) -> Self:
@@ -32,7 +33,7 @@ class Spool:
     async def write(self, data: bytes) -> None:
         self.size += len(data)
         self._memory += data
-        if len(self._memory) > MEMORY_BYTES:
+        if len(self._memory) > MEMORY_BYTES and not self._forgets:
             held, self._memory = self._memory, bytearray()
             await asyncio.to_thread(self._write_file, held)
 
@@ -42,6 +43,11 @@ class Spool:
         view = memoryview(data)
         while view:
             view = view[self._file.write(view) :]
+
+    def forget(self, end: int) -> None:
+        """Let go of what is in memory before this place: it is read no more. Nothing goes to the disk from now on."""
+        self._forgets = True
+        del self._memory[: max(0, end - (self.size - len(self._memory)))]
 
     async def read(self, start: int, end: int) -> bytes:
         """Return these bytes, or fewer. Requests may read at the same time."""

@@ -91,6 +91,7 @@ def make_context(
         resources.ticker,
         ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes),
         ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
+        lambda about, text: context.live.unseal_reply(about, text),
     )
     context = AppContext(
         live,
@@ -239,7 +240,10 @@ def open_request_log(context: AppContext, settings: Settings) -> None:
 
     metrics = context.metrics
     context.request_log = make_request_log(settings, None if metrics is None else metrics.count_log_entries)
-    if context.request_log is not None and log_ended_request not in context.ended.observers:
+    if context.request_log is None:
+        return
+    context.request_log.start()
+    if log_ended_request not in context.ended.observers:
         context.ended.observers.append(log_ended_request)
 
 

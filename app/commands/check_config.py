@@ -7,7 +7,7 @@ from app.commands.configuration import check_tokenizers, describe_models, load_s
 from app.config.access import describe_foreign_fallbacks
 from app.config.registry import list_served_models, targets
 from app.config.settings import Settings
-from app.config.warnings import find_unused_fields
+from app.config.warnings import find_suspect_upstreams, find_unused_fields
 from app.upstream.check import UpstreamReport, check_all, check_upstream
 from app.upstream.http.client import Target, UpstreamClient
 
@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"the configuration is valid; models: {', '.join(describe_models(settings))}")
     for line in describe_foreign_fallbacks(settings):
         print(line)
-    for warning in find_unused_fields(settings):
+    for warning in (*find_unused_fields(settings), *find_suspect_upstreams(settings)):
         print(warning)
     return _check_online(settings) if arguments.online else 0
 

@@ -27,8 +27,12 @@ _PLACEHOLDER = "placeholder-of-a-variable"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    draft = _IMPORTS[arguments.program](_read(arguments.file))
+    config = _read(arguments.file)
+    draft = _IMPORTS[arguments.program](config)
     if not draft.upstreams:
+        for program, read in _IMPORTS.items():
+            if read(config).upstreams:
+                raise UsageError(f"{arguments.file} is of another program: parley import {program} {arguments.file}")
         raise UsageError(*map(replace_control_characters, draft.notes), f"{arguments.file}: no model of it was taken")
     text = write_toml(draft.to_tree())
     mistakes = find_mistakes(text, draft)
@@ -87,6 +91,8 @@ def _read(file: Path) -> Mapping[str, Any]:
         raise UsageError(f"{file} is larger than {_MAX_BYTES} bytes")
     try:
         text = data.decode("utf-8-sig")
+        if not text.strip():
+            raise UsageError(f"{file} is empty")
         value = _parse_json(text) if file.suffix.startswith(".json") else _parse_yaml(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file}: {str(error).splitlines()[0] if str(error) else 'is nested too deeply'}") from None

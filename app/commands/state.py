@@ -68,9 +68,11 @@ def _run(arguments: argparse.Namespace, settings: Settings, database: Database) 
             )
             if not confirm(question, confirmed=arguments.yes):
                 return 1
+            failure = _delete_requests(settings, arguments.key)  # first: on a full disk this makes place for the rest
             print(f"{delete_values(database, _caller(arguments.key))} values deleted; totals of usage stay")
             database.empty_log()
-            _delete_requests(settings, arguments.key)
+            if failure is not None:
+                raise failure
         case "release":
             return _release(database, confirmed=arguments.yes)
     return 0
@@ -146,11 +148,18 @@ def _write_request(entry: LoggedRequest) -> Any:
     return {"id": entry.id, **msgspec.to_builtins(entry.figures), "bodies": bodies}
 
 
-def _delete_requests(settings: Settings, key: str) -> None:
+def _delete_requests(settings: Settings, key: str) -> LogFileError | None:
+    """Return why not all could be deleted, if so."""
     file = _find_log(settings)
-    if file is not None:
+    if file is None:
+        return None
+    try:
         print(f"{file.delete(Query(key=key))} logged requests deleted")
+    except LogFileError as error:
+        return error
+    finally:
         file.close()
+    return None
 
 
 def _caller(key: str) -> str:

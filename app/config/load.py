@@ -44,7 +44,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
         settings = Settings()
         mistakes += (
             f"{_with_variable(item.path, sources.variables)}: {item.message}"
-            for item in to_violations(error, tree, schema=Settings)
+            for item in to_violations(error, tree, schema=Settings, hints=_find_dotted_names(tree))
         )
     mistakes += [*find_dangling(tree), *find_conflicts(settings), *check_tool_variables(settings, environ)]
     mistakes += check_key_commands(settings, environ)
@@ -70,6 +70,18 @@ def _find_jwks_files(sources: Sources, config: Path) -> dict[str, Any]:
         if isinstance(file, str) and file and json_path(["jwt", name, "jwks_file"]) not in sources.variables:
             found[name] = {**row, "jwks_file": str(config.parent / file)}
     return {**sources.tree, "jwt": found}
+
+
+def _find_dotted_names(tree: Mapping[str, Any]) -> dict[str, str]:
+    """Return a text for each key that is probably the rest of a name: `[models.qwen2.5]` is a table of a table."""
+    hints = {}
+    for section, rows in tree.items():
+        for name, row in rows.items() if isinstance(rows, Mapping) else ():
+            for key, value in row.items() if isinstance(row, Mapping) else ():
+                if isinstance(value, Mapping) and key[:1].isdigit():
+                    text = f'; a name with a dot is written in quotes: [{section}."{name}.{key}"]'
+                    hints[json_path([section, name, key])] = text
+    return hints
 
 
 def _with_variable(path: str, variables: Mapping[str, str]) -> str:

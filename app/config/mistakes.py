@@ -8,12 +8,14 @@ from app.config.codex_instructions import read_codex_instructions
 from app.config.credentials import list_credential_sources
 from app.config.extras import how_to_install, is_installed
 from app.config.references import find_dangling
+from app.config.secret_rules import read_secret_rules
 from app.config.settings import Settings
 from app.config.sources import MIN_KEY_LENGTH
 from app.config.tables.guards import find_guard_mistakes
 from app.config.tables.server import Server
 from app.config.unpriced import check_prices
-from app.state.urls import NoUrl, parse_state_url
+from app.redis.urls import RedisUrl, parse_cache_url
+from app.state.urls import NoUrl, PostgresUrl, parse_state_url
 from app.upstream.http.options import make_ssl_context
 from app.validation.nearest import suggest_name
 from app.validation.violations import json_path
@@ -60,13 +62,27 @@ def _check_codex_instructions(settings: Settings) -> Iterator[str]:
 
 def _check_guards(settings: Settings) -> Iterator[str]:
     yield from find_guard_mistakes(settings.guards, settings.masking)
+    yield from (f"masking.rules_file: {mistake}" for mistake in read_secret_rules(settings.masking)[1])
     shared = settings.server.workers > 1 or settings.server.replicas > 1
     masks = any(row.detectors or row.api == "presidio" for row in settings.guards.values())
-    if masks and shared and settings.masking.key is None:
+    if not masks or settings.masking.key is not None:
+        return
+    if shared:
         yield (
             "masking.key: must be set, because there are several workers or gateways, which must have the same: "
             "`openssl rand -hex 32` makes one"
         )
+    elif _keeps_state_in_redis(settings):
+        yield (
+            "masking.key: must be set, because it would be kept in Redis, which may evict it, beside the values that "
+            "are encrypted with it: `openssl rand -hex 32` makes one. Or set state.url"
+        )
+
+
+def _keeps_state_in_redis(settings: Settings) -> bool:
+    if settings.state.url is not None or isinstance(parse_state_url(settings.usage.url or "null:"), PostgresUrl):
+        return False
+    return isinstance(parse_cache_url(settings.cache.url or "memory:"), RedisUrl)
 
 
 def _check_request_memory(server: Server) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Set
 from typing import Any
 
 from app.config.registry import list_secrets
+from app.config.secret_rules import read_secret_rules
 from app.config.settings import Settings
 from app.config.tables.models import Model
 from app.config.tables.storage import RequestLogSettings
@@ -11,7 +12,7 @@ from app.guards.detectors import DETECTORS, make_pattern
 from app.guards.detectors import Find as Detect
 from app.observe.request_log.bytes_test import BytesTest, make_bytes_test
 from app.observe.request_log.entry import Figures
-from app.observe.request_log.file import LogFile
+from app.observe.request_log.file import LogFile, choose_reserve
 from app.observe.request_log.log import LogRules, RequestLog
 from app.observe.request_log.redaction import Find, Span, make_finder
 from app.state.urls import FileUrl, parse_state_url
@@ -20,7 +21,9 @@ from app.state.urls import FileUrl, parse_state_url
 def open_log_file(settings: RequestLogSettings) -> LogFile | None:
     """Return the file of the log; None if there is none. It is opened with its first use."""
     address = parse_state_url(settings.url or "null:")
-    return LogFile(address.path) if isinstance(address, FileUrl) and address.path else None
+    if not isinstance(address, FileUrl) or not address.path:
+        return None
+    return LogFile(address.path, choose_reserve(settings.max_bytes))
 
 
 def make_log_finder(settings: Settings) -> Find:
@@ -52,6 +55,11 @@ def _list_detectors(settings: Settings, without: Set[str] = frozenset()) -> list
     names = {name for row in settings.guards.values() for name in row.detectors if name in DETECTORS} - without
     finders = [DETECTORS[name] for name in sorted(names)]
     finders += [make_pattern(name, expression) for name, expression in patterns.items()]
+    rules, _ = read_secret_rules(settings.masking)
+    if rules:
+        from app.guards.secret_rules import make_rules_find  # few gateways have such rules
+
+        finders.append(make_rules_find(rules))
     return [_as_finder(finder) for finder in finders]
 
 

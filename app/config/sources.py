@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.validation.nearest import find_nearest
+from app.validation.nearest import find_correct_spelling, find_nearest
 from app.validation.violations import json_path
 
 _SHORTHANDS = {
@@ -111,7 +111,7 @@ def _read_file(environ: Mapping[str, str], path: Path | None, mistakes: list[str
     if not (path or environ.get("PARLEY_CONFIG")) and not file.exists():
         return {}
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         mistakes.append(f"{file}: cannot be read ({error.strerror})")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -145,7 +145,9 @@ def _overlay(variable: str, value: str, sources: Sources, sections: Mapping[str,
     if (steps or [last])[0] not in sections:
         is_link = _SERVICE_LINK.fullmatch(variable) and (variable != "PARLEY_PORT" or "://" in value)
         if value and not is_link:
-            sources.mistakes.append(f"{variable}: there is no setting with this name{_suggest(steps, last, sections)}")
+            meant = _suggest(steps, last, sections) or find_correct_spelling(variable, sorted({*_SHORTHANDS, *_OTHERS}))
+            suggestion = f"; did you mean `{meant}`?" if meant else ""
+            sources.mistakes.append(f"{variable}: there is no setting with this name{suggestion}")
         return
     node: Any = sources.tree
     path: list[str] = []
@@ -160,15 +162,15 @@ def _overlay(variable: str, value: str, sources: Sources, sections: Mapping[str,
     sources.variables[json_path(path)] = variable
 
 
-def _suggest(steps: list[str], last: str, sections: Mapping[str, Collection[str]]) -> str:
-    """Return the end of the message about `PARLEY_PORT`, which lacks its section, or `PARLEY_SEVER__PORT`."""
+def _suggest(steps: list[str], last: str, sections: Mapping[str, Collection[str]]) -> str | None:
+    """Return the variable that `PARLEY_PORT`, which lacks its section, or `PARLEY_SEVER__PORT` may mean."""
     if steps:
         section = find_nearest(steps[0], sections)
         meant = [section, *steps[1:], last] if section else []
     else:
         owners = [section for section, names in sections.items() if last in names]
         meant = [owners[0], last] if len(owners) == 1 or "server" in owners[:1] else []
-    return f"; did you mean `PARLEY_{'__'.join(meant).upper()}`?" if meant else ""
+    return f"PARLEY_{'__'.join(meant).upper()}" if meant else None
 
 
 def _find_key(node: dict[str, Any], step: str) -> str:

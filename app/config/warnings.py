@@ -1,5 +1,6 @@
 """What is valid in a configuration, and yet loses, divides or endangers what users expect to be kept."""
 
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -10,6 +11,10 @@ from app.config.tables.guards import find_guard_warnings
 from app.profiles.apis import WITHOUT_EFFECT
 from app.redis.urls import RedisUrl, parse_cache_url
 from app.state.urls import PostgresUrl, parse_state_url
+from app.upstream.api import find_api
+
+_VARIABLE = re.compile(r"\$[A-Z][A-Z0-9_]*")
+"""A variable as a shell writes it, which is no variable here."""
 
 
 def find_unused_fields(settings: Settings) -> Iterator[str]:
@@ -21,10 +26,22 @@ def find_unused_fields(settings: Settings) -> Iterator[str]:
                 yield f"models.{model}.profile.{field} has no effect over the API {api} of the upstream {upstream.name}"
 
 
+def find_suspect_upstreams(settings: Settings) -> Iterator[str]:
+    """Return a sentence for each address and key of a model server that will hardly work."""
+    for name, row in settings.upstreams.items():
+        path = find_api(row.api).path
+        if path and row.url.rstrip("/").endswith(path):
+            yield f"upstreams.{name}.base_url ends with {path}, which the gateway adds itself: leave it out"
+        key = row.api_key.get_secret_value() if row.api_key else ""
+        if _VARIABLE.fullmatch(key):
+            yield f"upstreams.{name}.api_key begins with $: a variable is written ${{{key[1:]}}}"
+
+
 def find_warnings(settings: Settings) -> Iterator[str]:
     """Return a sentence for each, which says what to do. `settings` are complete: `load` made them."""
     yield from find_unused_fields(settings)
-    yield from find_guard_warnings(settings.guards)
+    yield from find_suspect_upstreams(settings)
+    yield from find_guard_warnings(settings.guards, settings.masking)
     unkept = [
         what
         for what, section in (("replies", settings.cache), ("usage", settings.usage))

@@ -11,6 +11,8 @@ from app.guards.verdicts import GuardError, Pass, Phase, Question, Reject, TextP
 from app.upstream.http.transport import PushTransport, UpstreamTransport
 
 HARMLESS = "The sun is shining today."
+WITH_ADDRESS = "🙂 ann@example.com"
+"""Its address begins behind two code points, three units of UTF-16, and five bytes of UTF-8."""
 
 
 async def check_guards(
@@ -38,7 +40,7 @@ async def _examine(rule: GuardRule, phase: Phase, transport: UpstreamTransport) 
     verdict: Verdict = Pass()
     try:
         if rule.api == "presidio":
-            await client.find_spans([HARMLESS], question)
+            await _check_offsets(client, question)
         else:
             verdict = await client.ask(question)
     except GuardError as error:
@@ -47,3 +49,14 @@ async def _examine(rule: GuardRule, phase: Phase, transport: UpstreamTransport) 
         text = f"it refuses the text {HARMLESS!r}: {verdict.reason}"
         return Finding(subject, phase, "warning", text, "look at the rules of the service")
     return Finding(subject, phase, "ok", f"{rule.url} lets a harmless text pass")
+
+
+async def _check_offsets(client: GuardClient, question: Question) -> None:
+    """Raises GuardError if Presidio fails, or counts its places otherwise: values would be masked in wrong places."""
+    answers = await client.find_spans([HARMLESS, WITH_ADDRESS], question)
+    for answer in answers:
+        if isinstance(answer, GuardError):
+            raise answer
+        places = [(start, end) for start, end, kind in answer if kind == "EMAIL"]
+        if places and (2, len(WITH_ADDRESS)) not in places:
+            raise GuardError("its places of values do not count code points, as those of Presidio do")

@@ -46,8 +46,6 @@ class Endpoint(Struct, frozen=True):
     paths: tuple[str, ...]
     needs_model: frozenset[str] = frozenset()
     """The paths at which the maker of the API demands `model`. At others, the only model that fits is meant."""
-    repeats: bool = False
-    """The same request has the same answer, which may be cached."""
     generates: bool = False
     """The answer has generated tokens."""
     needs_json: bool = True
@@ -68,18 +66,16 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "embeddings",
         ("/v1/embeddings", "/embeddings", "/v1/embed", "/v2/embed"),
         frozenset(("/v1/embeddings",)),
-        repeats=True,
     ),
     Endpoint(
         "rerank",
         "rerank",
         ("/v1/rerank", "/v2/rerank", "/rerank", "/v1/reranking", "/reranking"),
-        repeats=True,
         unknown=("searches", 1),
     ),
-    Endpoint("score", "score", ("/v1/score", "/score", "/similarity"), repeats=True),
-    Endpoint("classify", "classify", ("/v1/classify", "/classify", "/predict"), repeats=True),
-    Endpoint("pooling", "pooling", ("/v1/pooling", "/pooling", "/embed", "/embed_all", "/embed_sparse"), repeats=True),
+    Endpoint("score", "score", ("/v1/score", "/score", "/similarity")),
+    Endpoint("classify", "classify", ("/v1/classify", "/classify", "/predict")),
+    Endpoint("pooling", "pooling", ("/v1/pooling", "/pooling", "/embed", "/embed_all", "/embed_sparse")),
     Endpoint("moderations", "moderations", ("/v1/moderations",)),
     Endpoint(
         "completions",
@@ -104,8 +100,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         needs_json=False,
         speaks=True,
     ),
-    Endpoint("tokenize", None, ("/v1/tokenize", "/tokenize"), repeats=True),
-    Endpoint("detokenize", None, ("/v1/detokenize", "/detokenize"), repeats=True),
+    Endpoint("tokenize", None, ("/v1/tokenize", "/tokenize")),
+    Endpoint("detokenize", None, ("/v1/detokenize", "/detokenize")),
 )
 """The paths of OpenAI, Cohere (`/v1/embed`, `/v2/…`), Jina and Voyage, vLLM, SGLang, llama.cpp (`/reranking`), TEI
 (`/embed`, `/predict`, `/similarity`) and infinity (without `/v1`)."""

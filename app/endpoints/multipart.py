@@ -35,7 +35,7 @@ class MultipartScan:
         self.model_span: tuple[int, int] | None = None
         """Where the name of the model begins and ends in the body."""
         self.end = 0
-        """Where the form ends. What follows is not sent on."""
+        """Where the form ends; 0 before that. What follows is not sent on."""
         self._delimiter = b"\r\n--" + boundary
         self._max_parts = max_parts
         self._buffer = bytearray(b"\r\n")
@@ -47,6 +47,16 @@ class MultipartScan:
         self._value: bytearray | None = None
         """What has come of the value of a field; None: a file."""
         self._in_head = self._ended = False
+
+    @property
+    def field_count(self) -> int:
+        """How many fields that are no files have come whole."""
+        return len(self.fields) + len(self.others)
+
+    @property
+    def is_in_file(self) -> bool:
+        """Whether the part that has come last is a file."""
+        return self._parts > 0 and self._value is None and not self._in_head and not self._ended
 
     def feed(self, data: bytes) -> None:
         self._buffer += data

@@ -5,6 +5,7 @@ The order: guards that see originals, then masking, then all others, which see m
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from operator import is_
 from typing import Any
@@ -13,17 +14,26 @@ import msgspec
 from msgspec.structs import replace
 
 from app.chat.admitted import Admitted, mark_admitted
-from app.chat.attachments import Attachment, FileText, Unreadable
-from app.chat.events import Fault
+from app.chat.attachments import Attachment, FileText, Section, Unreadable
+from app.chat.events import Event, Fault
 from app.chat.known_conversation import KnownConversation
-from app.chat.messages import ChatRequest, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
-from app.chat.stage import Pipe, Stage
+from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.chat.stage import Stage
 from app.chat.stream import Reply
 from app.endpoints.body import CONTENT_FIELDS
 from app.errors import InvalidInput, ParleyError, PolicyRefused, Unsupported
 from app.guards.detectors import Span
 from app.guards.guards import NOTICE, Guards, GuardSet
-from app.guards.masking import FindSpans, Refused, SpanRule, ValueMasker, find_masked, mask_conversation, mask_quotes
+from app.guards.masking import (
+    FindSpans,
+    HiddenText,
+    Refused,
+    SpanRule,
+    ValueMasker,
+    find_masked,
+    mask_conversation,
+    mask_quotes,
+)
 from app.guards.memory import Rejected, make_key
 from app.guards.parts import find_last_answer, find_question
 from app.guards.placeholders import Placeholders
@@ -32,11 +42,13 @@ from app.guards.reply_judge import ReplyJudge
 from app.guards.request_judge import RequestJudge
 from app.guards.restoring import RestoringStage, restore_text
 from app.guards.rules import GuardRule
-from app.guards.verdicts import PartKind, TextPart
-from app.guards.watch import RefusalStage, WatchedReply
+from app.guards.sealed_replies import SealedReply, make_reader_stage, seal_reply
+from app.guards.verdicts import GuardError, PartKind, TextPart
+from app.guards.watch import WatchedReply
 
 log = logging.getLogger("parley.guards")
 
+_MEDIA_DATA = re.compile(r"data:(?!text/)[\w.+-]+/[\w.+-]+(;[\w.+=-]+)*;base64,[A-Za-z0-9+/=_-]*\Z", re.IGNORECASE)
 LARGE_CHARACTERS = 64 * 1024
 """More new text is searched in another thread."""
 _MASKED_FIELDS = ("user", "metadata", "safety_identifier", "stop")
@@ -56,6 +68,10 @@ class RequestGuard:
         """The messages of the caller's own request; those behind are of turns of the reply."""
         self._earlier = ""
         """The end of the text of these turns."""
+        self._last: tuple[Sequence[Message], tuple[Message, ...]] | None = None
+        """The messages that were admitted last, and as the model may have them."""
+        self._has_begun = False
+        """The turn that is admitted next is the one that was looked at for its images."""
         self._replies = ReplyJudge(self._questions, self.placeholders, lambda: self._make_masker({}))
         self._words_of_files: dict[str, Mapping[tuple[str, str], str]] = {}
         """The words of the values in the texts of files, by the URLs of these."""
@@ -85,17 +101,16 @@ class RequestGuard:
         return self.chosen.must_translate
 
     def make_stage(self, *, fails_refused: bool) -> Stage:
-        refusals = RefusalStage(fails=fails_refused)
-        if not self.chosen.masks:
-            return refusals
-        return Pipe(
-            (
-                RestoringStage(
-                    self.placeholders, self.chosen.masking.restore, self._guards.observer.count_placeholders
-                ),
-                refusals,
-            )
-        )
+        count = self._guards.observer.count_placeholders
+        return make_reader_stage(self.placeholders, self._restored, count, fails_refused=fails_refused)
+
+    def seal(self, about: str) -> str:
+        return seal_reply(self.chosen.masking.key, about, SealedReply(self.placeholders.values, self._restored))
+
+    @property
+    def _restored(self) -> tuple[str, ...]:
+        """Which texts of replies are restored."""
+        return self.chosen.masking.restore if self.chosen.masks else ()
 
     def describe(self) -> str:
         """Return what the guards have said of the request, for a header and the log."""
@@ -105,15 +120,53 @@ class RequestGuard:
 
     async def admit(self, request: ChatRequest) -> Admitted:
         """Return the request as the model may have it. Raises PolicyRefused, GuardUnavailable and Unsupported."""
+        if self._last is not None and self._last[0] is request.messages:
+            return self._finish(request, self._last[1])
+        if not self._has_begun:
+            self._questions.turn += 1
+        self._has_begun = False
+        messages = await self._admit_messages(request)
+        self._asked = self._asked or len(messages)
+        self._earlier = self._read_earlier(messages[self._asked :])
+        if not any(rule.sends_tools for rule in self.chosen.judging):
+            self._last = request.messages, messages
+        return self._finish(request, messages)
+
+    async def admit_images(self, request: ChatRequest) -> ChatRequest:
+        """Return a request whose images another model describes before it is admitted. Raises ParleyError."""
+        if not any(rule.sends_images for rule in self.chosen.judging):
+            return request
         self._questions.turn += 1
+        self._has_begun = True
+        messages = await self._admit_messages(request)
+        if _are_same(messages, request.messages):
+            return request
+        return replace(request, messages=messages, source=None, passed=None, known=None)
+
+    async def _admit_messages(self, request: ChatRequest) -> tuple[Message, ...]:
         messages: Sequence[Message] = request.messages
         messages = await self._requests.judge(request, messages, sees_original=True)
         if self.chosen.finding or self.chosen.analyzing:
             messages = await self._mask_new(request, messages)
-        messages = await self._requests.judge(request, messages, sees_original=False)
-        self._asked = self._asked or len(messages)
-        self._earlier = self._read_earlier(messages[self._asked :])
-        return self._finish(request, tuple(messages))
+        return tuple(await self._requests.judge(request, messages, sees_original=False))
+
+    async def admit_restored(self, request: ChatRequest, given: Sequence[Message]) -> Admitted:
+        """Return a request in which the gateway has put reasoning back into the given messages, as the model may have
+        it: it may be of a reply to a request with other guards, or without any. Raises ParleyError."""
+        places = [number for number, one in enumerate(request.messages) if one is not given[number]]
+        if not places:
+            return mark_admitted(request)
+        thoughts = [_keep_reasoning(request.messages[number]) for number in places]
+        asked = ChatRequest(self._facts.model, (*thoughts, Message("user", ())))  # older than a user's words
+        judged = await self._requests.judge(asked, asked.messages, sees_original=True)
+        masker = self._make_known_masker()
+        masked = mask_conversation(judged, masker, self.placeholders, None)
+        judged = self._withhold(judged, masked.messages, masked.refused)
+        judged = await self._requests.judge(asked, judged, sees_original=False)
+        messages = list(request.messages)
+        for number, thought in zip(places, judged, strict=False):
+            messages[number] = _replace_reasoning(messages[number], thought)
+        return mark_admitted(replace(request, messages=tuple(messages)))
 
     def _read_earlier(self, turns: Sequence[Message]) -> str:
         """Return the end of what the client has got of the turns of a reply."""
@@ -157,12 +210,9 @@ class RequestGuard:
 
     def _finish(self, request: ChatRequest, messages: tuple[Message, ...]) -> Admitted:
         """Return the request with these messages. The client's own body is not sent if anything in it has changed."""
-        changed = len(messages) != len(request.messages) or any(
-            one is not other for one, other in zip(messages, request.messages, strict=True)
-        )
-        if not changed and not self.must_translate:
+        if _are_same(messages, request.messages) and not self.must_translate:
             return mark_admitted(replace(request, guard=self))
-        masker, masking = self._make_masker({}), self.chosen.masking
+        masker, masking = self._make_known_masker(), self.chosen.masking
         if self.chosen.masks and masking.notice:
             messages = _add_notice(messages)
         return mark_admitted(
@@ -191,6 +241,12 @@ class RequestGuard:
         strict = [rule for rule in self.chosen.finding if rule.action != "mask"]
         find_of_model = self._guards.make_find(strict) if strict else None
         return ValueMasker(find, self.placeholders, self.chosen.masking.is_ignored, find_of_model)
+
+    def _make_known_masker(self) -> ValueMasker:
+        """Return one that knows all values of the request so far."""
+        masker = self._make_masker({})
+        masker.words.update(self.placeholders.words)
+        return masker
 
     def _mask(
         self,
@@ -233,7 +289,7 @@ class RequestGuard:
             if is_new and isinstance(part, Text) and message.role == "user":
                 is_new = not self._was_refused(rule, message.role, part.text) or number >= question
             if is_new:
-                self._questions.refuse(why.guard, why.reason, why.kind.lower())
+                self._questions.refuse(why.guard, why.reason, why.kind.lower(), f"messages[{number}].content[{index}]")
             out[number] = _withhold_part(message, index, why)
             self._questions.verdicts[why.guard] = "withhold"
         return out
@@ -250,23 +306,47 @@ class RequestGuard:
         """Return the values that Presidio has found, by text, and whether it has seen all. Raises GuardUnavailable."""
         found: dict[str, list[tuple[Span, SpanRule]]] = {}
         complete = True
+        texts = list(dict.fromkeys(_list_searched(messages))) if self.chosen.analyzing else []
         for rule in self.chosen.analyzing:
-            texts = list(dict.fromkeys(_list_searched(messages)))
+            shown = await self._hide(rule, texts)
             if rule.observes:
-                self._guards.run_aside(self._observe_spans(rule, texts))
+                self._guards.run_aside(self._observe_spans(rule, shown))
                 continue
-            spans, failure = await self._questions.find_spans(rule, texts)
+            spans, failure = await self._find_spans(rule, shown)
             if failure is not None:
                 complete = False
                 self._questions.fail(rule, "request", failure)
             for text, places in spans.items():
-                found.setdefault(text, []).extend(
-                    (Span(start, end, kind), SpanRule(rule.name, rule.action)) for start, end, kind in places
-                )
+                found.setdefault(text, []).extend((span, SpanRule(rule.name, rule.action)) for span in places)
         return found, complete
 
-    async def _observe_spans(self, rule: GuardRule, texts: Sequence[str]) -> None:
-        spans, failure = await self._questions.find_spans(rule, texts)
+    async def _hide(self, rule: GuardRule, texts: Sequence[str]) -> Mapping[str, HiddenText]:
+        """Return the texts as Presidio gets them: without the values that detectors find, unless it sees originals."""
+        if rule.sees_original or not self.chosen.finding:
+            return {text: HiddenText(text) for text in texts}
+        masker = self._make_masker({})
+        if sum(map(len, texts)) > LARGE_CHARACTERS:
+            return await asyncio.to_thread(lambda: {text: masker.hide(text) for text in texts})
+        return {text: masker.hide(text) for text in texts}
+
+    async def _find_spans(
+        self, rule: GuardRule, shown: Mapping[str, HiddenText]
+    ) -> tuple[dict[str, list[Span]], GuardError | None]:
+        """Return the values that Presidio finds, by the original texts, and why there is nothing of some."""
+        spans, failure = await self._questions.find_spans(
+            rule, list(dict.fromkeys(hidden.text for hidden in shown.values()))
+        )
+        found: dict[str, list[Span]] = {}
+        for text, hidden in shown.items():
+            for start, end, kind in spans.get(hidden.text, ()):
+                place = hidden.find_original(start, end)
+                if place is not None:
+                    found.setdefault(text, []).append(Span(*place, kind))
+                    self._questions.values[text[place[0] : place[1]]] = kind
+        return found, failure
+
+    async def _observe_spans(self, rule: GuardRule, shown: Mapping[str, HiddenText]) -> None:
+        spans, failure = await self._find_spans(rule, shown)
         count = sum(map(len, spans.values()))
         log.info("request %s: the guard %s would have found %d values", self._facts.request_id, rule.name, count)
         if failure is not None:
@@ -279,18 +359,27 @@ class RequestGuard:
         for item, file in files.items():
             if isinstance(file, FileText) and file.sections:
                 try:
-                    texts = await self.admit_texts([section.text for section in file.sections], "file", item.url)
+                    out[item] = replace(file, sections=await self._admit_sections(file.sections, item.url))
                 except PolicyRefused as error:
                     if item.required:
                         raise
                     out[item] = Unreadable(f"is withheld by policy: {error.message}")
-                    continue
-                sections = [
-                    section if text == section.text else replace(section, text=text)
-                    for section, text in zip(file.sections, texts, strict=True)
-                ]
-                out[item] = replace(file, sections=tuple(sections))
         return out
+
+    async def _admit_sections(self, sections: Sequence[Section], url: str) -> tuple[Section, ...]:
+        """Raises ParleyError."""
+        names = [section.name for section in sections if section.name]
+        texts = [*(section.text for section in sections), *names]
+        admitted = await self.admit_texts(texts, "file", url)
+        new_names = dict(zip(names, admitted[len(sections) :], strict=True))
+        return tuple(
+            [
+                section
+                if text == section.text and new_names.get(section.name, "") == section.name
+                else replace(section, text=text, name=new_names.get(section.name, ""))
+                for section, text in zip(sections, admitted[: len(sections)], strict=True)
+            ]
+        )
 
     def mask_quotes(self, request: Admitted) -> Admitted:
         if not self._words_of_files:
@@ -318,6 +407,10 @@ class RequestGuard:
     async def admit_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a request that is no conversation, as its model may have them. Raises ParleyError."""
         read = {name: value for name, value in fields.items() if name in CONTENT_FIELDS}
+        tokens = next((name for name, value in read.items() if _has_numbers(value)), None)
+        if tokens is not None and self.chosen.enforces:
+            text = "guards check the requests for this model, and cannot read tokens: send text"
+            raise Unsupported(f"{text} (for langchain's OpenAIEmbeddings: check_embedding_ctx_length=False)", tokens)
         texts = [*dict.fromkeys(text for value in read.values() for text in list_texts(value))]
         admitted = dict(zip(texts, await self.admit_texts(texts), strict=True)) if texts else {}
         masker = self._make_masker({})
@@ -354,8 +447,27 @@ class RequestGuard:
 
     # Replies.
 
+    def restore_text(self, text: str) -> str:
+        return restore_text(text, self.placeholders) if "text" in self._restored else text
+
+    def restore_events(self, events: Sequence[Event]) -> list[Event]:
+        """Return all events of a reply as its client gets them."""
+        return RestoringStage(self.placeholders, self._restored).feed([*events]) if self._restored else [*events]
+
+    def mask_text(self, text: str) -> str:
+        return self._make_known_masker().mask_known(text)
+
+    def mask_output(self, text: str) -> str:
+        """Return a text that is JSON, or was to be, with the values masked again."""
+        return self._make_known_masker().mask_arguments(text, of_model=True).text
+
     def clean_fault(self, fault: Fault) -> Fault:
-        return replace(fault, detail=None) if self.chosen.replying and fault.detail is not None else fault
+        if not self.chosen.replying:
+            return fault
+        message = self._replies.clean_message(fault.message)
+        return (
+            fault if fault.detail is None and message == fault.message else replace(fault, message=message, detail=None)
+        )
 
     def watch(self, reply: Reply) -> Reply:
         chosen = self.chosen
@@ -387,14 +499,36 @@ def _withhold_part(message: Message, index: int, why: Refused) -> Message:
     return replace(message, parts=(*message.parts[:index], new, *message.parts[index + 1 :]))
 
 
+def _are_same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
+    return len(messages) == len(others) and all(map(is_, messages, others))
+
+
+def _keep_reasoning(message: Message) -> Message:
+    return replace(message, parts=tuple([part for part in message.parts if isinstance(part, Reasoning)]))
+
+
+def _replace_reasoning(message: Message, thought: Message) -> Message:
+    """Return a message with the reasoning of another one, of which there is as much."""
+    new = iter(thought.parts)
+    parts = tuple([next(new) if isinstance(part, Reasoning) else part for part in message.parts])
+    return replace(message, parts=parts, extra=thought.extra)
+
+
 def list_texts(value: Any) -> Iterator[str]:
-    """Yield the texts of a value as of JSON; data of images are none."""
+    """Yield the texts of a value as of JSON; data of media are none."""
     if isinstance(value, str):
-        if not value.startswith("data:"):
+        if not _MEDIA_DATA.match(value):
             yield value
     elif isinstance(value, list | dict):
         for item in value if isinstance(value, list) else value.values():
             yield from list_texts(item)
+
+
+def _has_numbers(value: Any) -> bool:
+    """Whether a value as of JSON has a list with numbers of tokens in the place of a text."""
+    if isinstance(value, dict):
+        return any(map(_has_numbers, value.values()))
+    return isinstance(value, list) and any(type(item) is int or _has_numbers(item) for item in value)
 
 
 def replace_leaves(value: Any, texts: Mapping[str, str]) -> Any:
@@ -422,18 +556,20 @@ def _count_characters(message: Message) -> int:
 
 
 def _list_searched(messages: Sequence[Message]) -> list[str]:
-    """Return the texts in which values are searched: those of the assistant are not among them."""
+    """Return the texts and names of files in which values are searched: those of the assistant are not among them."""
     out: list[str] = []
     for message in messages:
         for part in message.parts if message.role != "assistant" else ():
             if isinstance(part, Text):
                 out.append(part.text)
             elif part.kind == "tool_result":
-                out += [item.text for item in part.content if isinstance(item, Text)]
+                out += [text for item in part.content if (text := item.text if isinstance(item, Text) else item.name)]
+            elif isinstance(part, Media) and part.name:
+                out.append(part.name)
     return out
 
 
-def _add_notice(messages: Sequence[Message]) -> tuple[Message, ...]:
+def _add_notice(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     first = messages[0] if messages else None
     if first is not None and first.role == "system":
         return (replace(first, parts=(*first.parts, Text(NOTICE))), *messages[1:])

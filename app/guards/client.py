@@ -27,10 +27,20 @@ MAX_FAILURES = 5
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, MAX_DOUBLINGS = 0.5, 30.0, 6
 PRESIDIO_AT_ONCE = 8
 _AGAIN = (408, 429)
+_OF_ONE_CHECK = (400, 413, 422)
+"""What a service says of one body: it says nothing of other checks."""
 
 
 class _TryAgain(GuardError):
     """A failure after which a second try is worthwhile."""
+
+
+class _Unanswered(_TryAgain):
+    """There was no answer, or the connection broke."""
+
+
+class _NotTaken(GuardError):
+    """It has answered, and does not take this check."""
 
 
 class _Paused(GuardError):
@@ -46,6 +56,8 @@ class GuardClient:
         self._places = asyncio.Semaphore(rule.max_concurrent)
         self._pool_key = PoolKey(f"guard {rule.name}", rule.max_concurrent, rule.connections)
         self._failures = 0
+        self._last_failed = ""
+        """The request of the last failure that was counted."""
         self._paused_until = 0.0
         """In the event loop's time."""
         self._throttled_log = ThrottledLog(log)
@@ -100,7 +112,7 @@ class GuardClient:
                 answer = await self._post_twice(url, data, question, traceparent)
             verdict = read(answer)
         except TimeoutError:
-            error = GuardError(f"it gave no answer within {rule.timeout_seconds:g} s (timeout_seconds)")
+            error: GuardError = _Unanswered(f"it gave no answer within {rule.timeout_seconds:g} s (timeout_seconds)")
         except _Paused:
             raise
         except GuardError as failure:
@@ -110,7 +122,7 @@ class GuardClient:
         else:
             self._failures = 0
             return verdict
-        self._count_failure(error, began)
+        self._count_failure(error, question.request_id, began)
         raise error from None
 
     def _check_pause(self, now: float) -> None:
@@ -132,7 +144,7 @@ class GuardClient:
             finally:
                 await response.aclose()
         except httpx.TransportError as error:
-            raise _TryAgain(f"the connection to it failed ({type(error).__name__})") from None
+            raise _Unanswered(f"the connection to it failed ({type(error).__name__})") from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
             raise GuardError(f"it cannot be reached ({type(error).__name__})") from None
 
@@ -156,6 +168,8 @@ class GuardClient:
     def _decode(status: int, data: bytes) -> Any:
         if status in _AGAIN or status >= 500:
             raise _TryAgain(f"it answers with the status {status}")
+        if status in _OF_ONE_CHECK:
+            raise _NotTaken(f"it answers with the status {status}")
         if status != 200:
             raise GuardError(f"it answers with the status {status}")
         try:
@@ -163,12 +177,16 @@ class GuardClient:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise GuardError("its answer is not JSON") from None
 
-    def _count_failure(self, error: GuardError, began: float) -> None:
+    def _count_failure(self, error: GuardError, request_id: str, began: float) -> None:
         """Count a failure of a check that began at this time. One that began before the last pause says nothing new:
-        many checks may be in progress when a guard dies."""
-        self._throttled_log.warn(f"the guard {self._rule.name} gave no verdict", error)
-        if began < self._paused_until:
+        many checks may be in progress when a guard dies. What a service has answered may be about the texts, which
+        are a caller's: a request counts only once by that, and not at all if the service says so itself."""
+        self._throttled_log.warn(f"the guard {self._rule.name} at {self._rule.url} gave no verdict", error)
+        if began < self._paused_until or isinstance(error, _NotTaken):
             return
+        if request_id and request_id == self._last_failed and not isinstance(error, _Unanswered):
+            return
+        self._last_failed = request_id
         self._failures += 1
         if self._failures >= MAX_FAILURES:
             doublings = min(self._failures - MAX_FAILURES, MAX_DOUBLINGS)

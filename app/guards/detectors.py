@@ -116,17 +116,21 @@ def make_pattern(kind: str, expression: str) -> Find:
     return find
 
 
-def choose_spans(text: str, found: Iterable[Span], ignored: Callable[[str], bool]) -> list[Span]:
-    """Return spans that do not overlap, in their order: of two, the one that starts first, then the longer, then the
-    one that was found first. A text that looks like a placeholder is no value."""
-    chosen: list[Span] = []
+def choose_spans(text: str, found: Iterable[Span], ignored: Callable[[str], bool]) -> list[list[Span]]:
+    """Return groups of spans that do not overlap, in their order. The first span of a group counts: of two, the one
+    that starts first, then the longer, then the one that was found first. Those behind it in the group overlap it and
+    end later: what they have more belongs to the value, too. A text that looks like a placeholder is no value."""
+    groups: list[list[Span]] = []
     end = 0
     for span in sorted(found, key=lambda one: (one.start, -one.end)):
         value = text[span.start : span.end]
-        if span.start >= end and not ignored(value) and not _is_in_placeholder(text, span):
-            chosen.append(span)
-            end = span.end
-    return chosen
+        if span.end <= end or ignored(value) or _is_in_placeholder(text, span):
+            continue
+        if span.start >= end:
+            groups.append([])
+        groups[-1].append(span)
+        end = span.end
+    return groups
 
 
 def _is_in_placeholder(text: str, span: Span) -> bool:

@@ -14,7 +14,9 @@ from app.guards.client import GuardClient
 from app.guards.detectors import DETECTORS, Find, Span, make_pattern
 from app.guards.masking import FindSpans, SpanRule
 from app.guards.memory import VerdictMemory
-from app.guards.rules import GuardRule, MaskingRule
+from app.guards.rules import SECRETS, GuardRule, MaskingRule
+from app.guards.sealed_replies import ResumedReply, unseal_reply
+from app.guards.secret_rules import make_rules_find
 from app.upstream.http.transport import UpstreamTransport
 
 log = logging.getLogger("parley.guards")
@@ -101,7 +103,7 @@ class Guards:
         self._sets: dict[tuple[str, ...], GuardSet | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._clients = {rule.name: GuardClient(rule, transport) for rule in self._rules if rule.url}
-        self._finders = {rule.name: make_finders(rule, masking) for rule in self._rules if rule.detectors}
+        self._finders = _make_finders([rule for rule in self._rules if rule.detectors], masking)
         self.memory: VerdictMemory = VerdictMemory() if previous is None else previous.memory
         self.observer: GuardObserver = NoObserver() if previous is None else previous.observer
         """Set by those who count."""
@@ -115,6 +117,11 @@ class Guards:
         if names not in self._sets:
             self._sets[names] = make_set(chosen, self._masking) if chosen else None
         return self._sets[names]
+
+    def unseal_reply(self, about: str, text: str) -> ResumedReply | None:
+        """Return what `RequestGuard.seal` has sealed in a gateway with the same key; None for anything else."""
+        sealed = unseal_reply(self._masking.key, about, text)
+        return None if sealed is None else ResumedReply(text, sealed, self.observer.count_placeholders)
 
     def set_key(self, key: bytes) -> None:
         """Use another key of placeholders from now on."""
@@ -168,12 +175,16 @@ def _hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def make_finders(rule: GuardRule, masking: MaskingRule) -> list[Find]:
-    """Return the detectors of a guard; names that are none are patterns."""
-    return [
-        DETECTORS[name] if name in DETECTORS else make_pattern(name.upper(), masking.patterns[name])
-        for name in rule.detectors
-    ]
+def _make_finders(rules: Sequence[GuardRule], masking: MaskingRule) -> dict[str, list[Find]]:
+    """Return the detectors of each guard by its name; names that are none are patterns."""
+    named = {name for rule in rules for name in rule.detectors}
+    finders = {
+        name: [DETECTORS[name]] if name in DETECTORS else [make_pattern(name.upper(), masking.patterns[name])]
+        for name in named
+    }
+    if SECRETS in named and masking.secret_rules:
+        finders[SECRETS].append(make_rules_find(masking.secret_rules))
+    return {rule.name: [find for name in rule.detectors for find in finders[name]] for rule in rules}
 
 
 def join_finders(finders: Sequence[tuple[Find, SpanRule]]) -> FindSpans:

@@ -7,6 +7,7 @@ signature and place in the prompt cache stay valid, and what the model made up i
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -49,6 +50,33 @@ class MaskedText(Struct, frozen=True):
     refused: Refused | None = None
 
 
+class HiddenText(Struct, frozen=True):
+    """A text as a service gets it that looks for further values: words stand for those that are found."""
+
+    text: str
+    places: tuple[tuple[int, int, int, int], ...] = ()
+    """Of each word: its start and end, and those of its value in the original."""
+
+    def find_original(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return where a part of the text is in the original. A word counts as its whole value. None within a word."""
+        first, place_of_start = self._map(start)
+        last, place_of_end = self._map(end - 1)
+        if place_of_start is not None and place_of_start == place_of_end:
+            return None
+        return (
+            first if place_of_start is None else place_of_start[2],
+            last + 1 if place_of_end is None else place_of_end[3],
+        )
+
+    def _map(self, at: int) -> tuple[int, tuple[int, int, int, int] | None]:
+        """Return where a character is in the original, and the place of the word in which it is."""
+        number = bisect_right(self.places, at, key=lambda place: place[0]) - 1
+        if number < 0:
+            return at, None
+        place = self.places[number]
+        return at - place[1] + place[3], place if at < place[1] else None
+
+
 class ValueMasker:
     """Masks texts with the placeholders of one request."""
 
@@ -76,6 +104,22 @@ class ValueMasker:
         """Search a text, and mask what is found."""
         return self._mask(text, list(self._find(text))) if text else MaskedText(text)
 
+    def hide(self, text: str) -> HiddenText:
+        """Return a text without the values that are found in it, but for those that are only counted."""
+        rules = {id(span): (span, rule) for span, rule in self._find(text) if rule.action != "observe"} if text else {}
+        out: list[str] = []
+        places: list[tuple[int, int, int, int]] = []
+        done, length = 0, 0
+        for group in choose_spans(text, [span for span, _ in rules.values()], self._ignored) if rules else ():
+            (span, rule), end = rules[id(group[0])], group[-1].end
+            masks = rule.action == "mask"
+            word = self._placeholders.mask(span.kind, text[span.start : end]) if masks else f"[{span.kind}]"
+            length += span.start - done
+            places.append((length, length + len(word), span.start, end))
+            out += (text[done : span.start], word)
+            done, length = end, length + len(word)
+        return HiddenText("".join((*out, text[done:])), tuple(places)) if places else HiddenText(text)
+
     def mask_of_model(self, text: str) -> MaskedText:
         """Mask the values that were found so far. Others are left alone, but for those that no text may have."""
         text = self.mask_known(text)
@@ -87,17 +131,25 @@ class ValueMasker:
         if not found:
             return MaskedText(text)
         rules = {id(span): rule for span, rule in found}
+        observed = [span for span, rule in found if rule.action == "observe"]
+        for span, *_ in choose_spans(text, observed, self._ignored) if observed else ():
+            self._count(rules[id(span)])
         out: list[str] = []
         place, refused = 0, None
-        for span in choose_spans(text, [span for span, _ in found], self._ignored):
-            rule = rules[id(span)]
-            self.counts[rule.guard] = self.counts.get(rule.guard, 0) + 1
-            if rule.action == "reject":
-                refused = refused or Refused(rule.guard, span.kind)
-            elif rule.action != "observe":
+        enforced = [span for span, rule in found if rule.action != "observe"]
+        for group in choose_spans(text, enforced, self._ignored):
+            span, rule = replace(group[0], end=group[-1].end), rules[id(group[0])]
+            self._count(rule)
+            strict = next((one for one in group if rules[id(one)].action == "reject"), None)
+            if strict is not None:
+                refused = refused or Refused(rules[id(strict)].guard, strict.kind)
+            else:
                 out += (text[place : span.start], self._write(span, text, rule))
                 place = span.end
         return MaskedText("".join((*out, text[place:])) if out else text, refused)
+
+    def _count(self, rule: SpanRule) -> None:
+        self.counts[rule.guard] = self.counts.get(rule.guard, 0) + 1
 
     def _write(self, span: Span, text: str, rule: SpanRule) -> str:
         self.kinds[span.kind] = self.kinds.get(span.kind, 0) + 1
@@ -120,12 +172,9 @@ class ValueMasker:
                 text = text.replace(pair[1], f"[{words[pair]}]")
         return text
 
-    def _has_known(self, text: str) -> bool:
-        return any(value in text for _, value in self.words)
-
     def mask_arguments(self, arguments: str, *, of_model: bool) -> MaskedText:
         """Mask the strings of a JSON text, which has escapes of its own; as a text, if it is not valid JSON."""
-        if of_model and self._find_of_model is None and "\\" not in arguments and not self._has_known(arguments):
+        if of_model and self._find_of_model is None and "\\" not in arguments and not self.has_known(arguments):
             return MaskedText(arguments)
         mask = self.mask_of_model if of_model else self.mask
         refused: list[Refused] = []
@@ -147,14 +196,31 @@ class ValueMasker:
         return MaskedText(masked, refused[0] if refused else None)
 
     def mask_value(self, value: Any) -> Any:
-        """Search the strings of a value as of JSON, and mask what is found."""
+        """Search the strings of a value as of JSON, and mask what is found, and what was found so far."""
+        return _map_strings(value, lambda text: self.mask_known(self.mask(text).text))
+
+    def mask_known_value(self, value: Any) -> Any:
+        """Mask the values that were found so far in the strings of a value as of JSON; the same object if there are
+        none."""
+        return _map_strings(value, self.mask_known) if self.has_known(value) else value
+
+    def has_known(self, value: Any) -> bool:
+        """Whether a value that was found so far stands in the strings of a value as of JSON."""
         if isinstance(value, str):
-            return self.mask(value).text
-        if isinstance(value, list | tuple):
-            return [self.mask_value(item) for item in value]
+            return any(known in value for _, known in self.words)
         if isinstance(value, Mapping):
-            return {name: self.mask_value(item) for name, item in value.items()}
-        return value
+            value = [*value, *value.values()]
+        return isinstance(value, list | tuple) and any(map(self.has_known, value))
+
+
+def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return [_map_strings(item, change) for item in value]
+    if isinstance(value, Mapping):
+        return {change(name): _map_strings(item, change) for name, item in value.items()}
+    return value
 
 
 def _is_json(text: str) -> bool:
@@ -250,8 +316,11 @@ def mask_message(message: Message, masker: ValueMasker) -> tuple[Message, list[t
         if isinstance(part, Reasoning) and masked is not part and masked != _mask_known(part, masker):
             # What a server has signed or encrypted holds the text that is left out.
             extra = {key: value for key, value in extra.items() if key not in OPAQUE_REASONING}
-    name = None if message.name is None else masker.mask(message.name).text
-    same = name == message.name and all(one is other for one, other in zip(parts, message.parts, strict=True))
+    if is_assistant and extra and masker.words:
+        extra = masker.mask_known_value(extra)  # signed reasoning has its text twice, which was restored for the client
+    name = None if message.name is None else masker.mask_known(masker.mask(message.name).text)
+    same = name == message.name and extra is message.extra
+    same = same and all(one is other for one, other in zip(parts, message.parts, strict=True))
     return (message if same else replace(message, parts=tuple(parts), name=name, extra=extra)), refused
 
 
@@ -266,12 +335,15 @@ def _mask_part(part: Part, masker: ValueMasker, *, of_model: bool) -> tuple[Part
         return (part if found.text == part.text else replace(part, text=found.text)), found.refused
     if isinstance(part, ToolCall):
         found = masker.mask_arguments(part.arguments, of_model=of_model)
-        return (part if found.text == part.arguments else replace(part, arguments=found.text)), found.refused
+        extra = masker.mask_known_value(part.extra) if part.extra and masker.words else part.extra
+        same = found.text == part.arguments and extra is part.extra
+        return (part if same else replace(part, arguments=found.text, extra=extra)), found.refused
     if isinstance(part, ToolResult):
         return _mask_result(part, masker)
     if part.name is not None:
         found = masker.mask(part.name)
-        return (part if found.text == part.name else replace(part, name=found.text)), found.refused
+        name = masker.mask_known(found.text)
+        return (part if name == part.name else replace(part, name=name)), found.refused
     return part, None
 
 

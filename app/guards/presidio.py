@@ -24,7 +24,7 @@ def read_spans(answer: Any, text: str) -> list[tuple[int, int, str]]:
     """Return (start, end, kind) of each value; offsets count code points. Raises GuardError."""
     if not isinstance(answer, list):
         raise GuardError("its answer is not a list")
-    return [_read_span(item, len(text)) for item in answer]
+    return list(dict.fromkeys(_read_span(item, len(text)) for item in answer))
 
 
 def _read_span(item: Any, length: int) -> tuple[int, int, str]:

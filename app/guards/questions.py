@@ -8,10 +8,11 @@ from typing import NoReturn
 from msgspec import Struct
 
 from app.errors import GuardUnavailable, PolicyRefused
-from app.guards.guards import Guards, GuardSet
+from app.guards.guards import GuardObserver, Guards, GuardSet
 from app.guards.memory import make_key
 from app.guards.rules import GuardRule
 from app.guards.verdicts import GuardError, Phase, Question, TextPart, Verdict, cut_reason
+from app.observe.trace_context import GuardSpan, PassedTrace, RequestTrace, new_span_id
 
 log = logging.getLogger("parley.guards")
 
@@ -31,7 +32,33 @@ class RequestFacts(Struct, frozen=True):
     scope: str = ""
     """Callers with the same scope have the same placeholders, and share verdicts."""
     headers: Mapping[str, str] = {}
-    traceparent: bytes | None = None
+    trace: PassedTrace | RequestTrace | None = None
+
+
+class Check:
+    """One check by a service, while it runs: the trace that the service gets, and its span."""
+
+    def __init__(self, facts: RequestFacts, guard: str, phase: Phase) -> None:
+        self._trace = facts.trace
+        self._guard = guard
+        self._phase = phase
+        self._span_id = new_span_id()
+        self._start_ns = time.time_ns()
+        self._began = time.perf_counter()
+
+    def write_traceparent(self) -> bytes | None:
+        if isinstance(self._trace, RequestTrace):
+            return self._trace.write_traceparent(self._span_id)
+        headers = () if self._trace is None else self._trace.headers
+        return next((value for name, value in headers if name == b"traceparent"), None)
+
+    def end(self, observer: GuardObserver, *, failed: bool) -> None:
+        observer.observe_check(self._guard, self._phase, time.perf_counter() - self._began)
+        trace = self._trace
+        if isinstance(trace, RequestTrace) and trace.sampled:
+            trace.guards.append(
+                GuardSpan(self._span_id, self._guard, self._phase, failed, self._start_ns, time.time_ns())
+            )
 
 
 class Questions:
@@ -48,11 +75,14 @@ class Questions:
 
     async def ask(self, rule: GuardRule, parts: Sequence[TextPart], phase: Phase, *, final: bool = True) -> Verdict:
         """Raises GuardError."""
-        question, began = self._make_question(rule, parts, phase, final=final), time.perf_counter()
+        question, check = self._make_question(rule, parts, phase, final=final), Check(self.facts, rule.name, phase)
+        failed = True
         try:
-            return await self.guards.client(rule.name).ask(question, self.facts.traceparent)
+            verdict = await self.guards.client(rule.name).ask(question, check.write_traceparent())
+            failed = False
+            return verdict
         finally:
-            self.guards.observer.observe_check(rule.name, phase, time.perf_counter() - began)
+            check.end(self.guards.observer, failed=failed)
 
     async def find_spans(
         self, rule: GuardRule, texts: Sequence[str]
@@ -65,8 +95,8 @@ class Questions:
         found = {text: memory.get(key) if text.strip() else [] for text, key in keys.items()}
         new = [text for text in texts if found[text] is None]
         question, failure = self._make_question(rule, (), "request"), None
-        began = time.perf_counter()
-        answers = await self.guards.client(rule.name).find_spans(new, question, self.facts.traceparent)
+        check = Check(self.facts, rule.name, "request")
+        answers = await self.guards.client(rule.name).find_spans(new, question, check.write_traceparent())
         for text, answer in zip(new, answers, strict=True):
             if isinstance(answer, GuardError):
                 failure = failure or answer
@@ -74,10 +104,8 @@ class Questions:
                 found[text] = answer
                 memory.put(keys[text], answer, rule.remember_seconds, 32 * len(answer))
         if new:
-            self.guards.observer.observe_check(rule.name, "request", time.perf_counter() - began)
-        known = {text: spans for text, spans in found.items() if spans is not None}
-        self.values |= {text[start:end]: kind for text, spans in known.items() for start, end, kind in spans}
-        return known, failure
+            check.end(self.guards.observer, failed=failure is not None)
+        return {text: spans for text, spans in found.items() if spans is not None}, failure
 
     def _make_question(
         self, rule: GuardRule, parts: Sequence[TextPart], phase: Phase, *, final: bool = True
@@ -105,11 +133,13 @@ class Questions:
             self.verdicts[rule.name] = verdict
         self.guards.count_check(rule.name, "request", verdict)
 
-    def refuse(self, guard: str, reason: str, category: str | None) -> NoReturn:
-        """Raises PolicyRefused."""
+    def refuse(self, guard: str, reason: str, category: str | None, place: str) -> NoReturn:
+        """Raises PolicyRefused. `place` is that of the part that is refused."""
         self.verdicts[guard] = "reject"
         self.guards.count_check(guard, "request", "reject")
-        log.info("request %s: the guard %s has refused it, category %s", self.facts.request_id, guard, category)
+        id_ = self.facts.request_id
+        log.info("request %s: the guard %s has refused it for %s, category %s", id_, guard, place, category)
+        log.debug("request %s: the reason of the guard %s: %s", id_, guard, cut_reason(reason))
         raise PolicyRefused(guard, cut_reason(reason), category)
 
     def fail(self, rule: GuardRule, phase: Phase, error: GuardError) -> None:

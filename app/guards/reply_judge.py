@@ -1,17 +1,19 @@
 """`ReplyJudge`: what guards say of the parts of a reply."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from app.guards.masking import ValueMasker
+from app.guards.detectors import Span
+from app.guards.masking import FindSpans, SpanRule, ValueMasker
 from app.guards.memory import PASSED, make_key
+from app.guards.parts import write_withheld
 from app.guards.placeholders import Placeholders
 from app.guards.questions import Questions
 from app.guards.restoring import restore_text
 from app.guards.rules import GuardRule
-from app.guards.verdicts import GuardError, Pass, Reject, Replace, TextPart, Verdict, cut_reason
+from app.guards.verdicts import GuardError, Pass, Reject, Replace, TextPart, Verdict, cut_category, cut_reason
 from app.guards.watch import JudgedReply
 
 log = logging.getLogger("parley.guards")
@@ -32,6 +34,7 @@ class ReplyJudge:
         GuardUnavailable."""
         texts: dict[str, str] = {}
         holdback = 0
+        failed: list[str] = []
         for rule in self._questions.chosen.replying:
             current = [replace(part, text=texts.get(part.id, part.text)) for part in parts]
             shown = _select(rule, current)
@@ -41,26 +44,31 @@ class ReplyJudge:
                 shown = [self._restore(part) for part in shown]
             try:
                 verdict = (
-                    self._find_locally(rule, shown)
+                    self._find_locally(rule, shown, {parts[0].id: len(overlap)})
                     if rule.detectors
                     else await self._questions.ask(rule, shown, "reply", final=final)
                 )
             except GuardError as error:
                 self._questions.fail(rule, "reply", error)
+                failed.append(rule.name)
                 continue
             if isinstance(verdict, Reject):
                 self._guards.count_check(rule.name, "reply", "reject")
                 id_ = self._questions.facts.request_id
-                log.info("request %s: the guard %s has refused the reply", id_, rule.name)
-                return JudgedReply(refused=(rule.name, cut_reason(verdict.reason), verdict.category))
+                place = ", ".join(verdict.ids or [part.id for part in shown])
+                text = "request %s: the guard %s has refused the reply for %s, category %s"
+                log.info(text, id_, rule.name, place, cut_category(verdict.category))
+                log.debug("request %s: the reason of the guard %s: %s", id_, rule.name, cut_reason(verdict.reason))
+                return JudgedReply(refused=(rule.name, cut_reason(verdict.reason), cut_category(verdict.category)))
             holdback = max(holdback, verdict.holdback)
             new = self._take_replacements(rule, shown, verdict) if isinstance(verdict, Replace) else {}
             if not new.get(parts[0].id, overlap).startswith(overlap):
                 self._questions.fail(rule, "reply", GuardError("it replaces a text that was released before"))
+                failed.append(rule.name)
                 continue
             self._guards.count_check(rule.name, "reply", "replace" if new else "pass")
             texts |= new
-        return JudgedReply(texts, holdback)
+        return JudgedReply(texts, holdback, failed=tuple(failed))
 
     def _restore(self, part: TextPart) -> TextPart:
         return replace(part, text=restore_text(part.text, self._placeholders, in_json=part.kind == "arguments"))
@@ -79,11 +87,13 @@ class ReplyJudge:
             }
         return new
 
-    def _find_locally(self, rule: GuardRule, parts: Sequence[TextPart]) -> Verdict:
+    def _find_locally(self, rule: GuardRule, parts: Sequence[TextPart], released: Mapping[str, int]) -> Verdict:
+        """`released`: how many characters at the beginning of a part the client has."""
         ignored = self._questions.chosen.masking.is_ignored
-        masker = ValueMasker(self._guards.make_find([rule]), self._placeholders, ignored)
+        find = self._guards.make_find([rule])
         texts: dict[str, str] = {}
         for part in parts:
+            masker = ValueMasker(_find_behind(find, released.get(part.id, 0)), self._placeholders, ignored)
             found = masker.mask(part.text)
             refused = found.refused or (masker.mask(part.name).refused if part.name else None)
             if part.kind == "arguments":  # its strings are searched behind their escapes
@@ -94,6 +104,16 @@ class ReplyJudge:
             if found.text != part.text:
                 texts[part.id] = found.text
         return Replace(texts) if texts else Pass()
+
+    def clean_message(self, message: str) -> str:
+        """Return the words of a failure, which may be those of a model server, as detectors let them pass."""
+        for rule in self._questions.chosen.replying:
+            part = TextPart("error", "assistant", "text", message)
+            verdict = self._find_locally(rule, [part], {}) if rule.detectors else Pass()
+            if isinstance(verdict, Reject):
+                return write_withheld(part, rule.name, cut_reason(verdict.reason))
+            message = verdict.texts.get(part.id, message) if isinstance(verdict, Replace) else message
+        return message
 
     async def observe(self, parts: Sequence[TextPart]) -> None:
         """Ask the guards that only observe replies."""
@@ -108,14 +128,25 @@ class ReplyJudge:
             except Exception:
                 log.exception("defect while a guard observed a reply")
 
-    def remember(self, parts: Sequence[TextPart]) -> None:
-        """Remember that parts of a reply have passed, which come back as history."""
+    def remember(self, parts: Sequence[TextPart], failed: Collection[str]) -> None:
+        """Remember that parts of a reply have passed, which come back as history; not for guards that have failed."""
         chosen, scope = self._questions.chosen, self._questions.facts.scope
         for rule in chosen.replying:
-            if rule.url and rule in chosen.judging and rule.context == "new":
+            if rule.url and rule in chosen.judging and rule.context == "new" and rule.name not in failed:
                 digest = self._guards.digest(rule)
                 for part in _select(rule, parts):
                     self._guards.memory.put(make_key(digest, scope, part), PASSED, rule.remember_seconds)
+
+
+def _find_behind(find: FindSpans, place: int) -> FindSpans:
+    """Return what finds the values of a text, or what is left of them, behind a place."""
+    if not place:
+        return find
+
+    def find_rest(text: str) -> list[tuple[Span, SpanRule]]:
+        return [(replace(span, start=max(span.start, place)), rule) for span, rule in find(text) if span.end > place]
+
+    return find_rest
 
 
 def _select(rule: GuardRule, parts: Sequence[TextPart]) -> list[TextPart]:

@@ -19,7 +19,7 @@ from app.guards.parts import Place, find_last_answer, find_question, list_parts,
 from app.guards.questions import Questions
 from app.guards.rules import GuardRule
 from app.guards.services import SERVICES
-from app.guards.verdicts import GuardError, PartKind, Reject, Replace, TextPart, Verdict, cut_reason
+from app.guards.verdicts import GuardError, PartKind, Reject, Replace, TextPart, Verdict, cut_category, cut_reason
 
 log = logging.getLogger("parley.guards")
 
@@ -134,7 +134,7 @@ class RequestJudge:
             outcome = found.get(one.place, PASSED)
             if isinstance(outcome, Rejected):
                 if _refuses(rule, one.part):
-                    self._questions.refuse(rule.name, outcome.reason, outcome.category)
+                    self._questions.refuse(rule.name, outcome.reason, outcome.category, one.part.id)
                 word = "withhold"
                 new[one.place] = self._withhold(rule, one.part, outcome)
             elif isinstance(outcome, Replaced):
@@ -148,9 +148,10 @@ class RequestJudge:
 
     def _withhold(self, rule: GuardRule, part: TextPart, outcome: Rejected) -> str:
         self._guards.count_check(rule.name, "request", "withhold")
-        log.info(
-            "request %s: the guard %s has refused %s, which is withheld", self._facts.request_id, rule.name, part.id
-        )
+        id_ = self._facts.request_id
+        text = "request %s: the guard %s has refused %s, which is withheld, category %s"
+        log.info(text, id_, rule.name, part.id, outcome.category)
+        log.debug("request %s: the reason of the guard %s: %s", id_, rule.name, cut_reason(outcome.reason))
         return write_withheld(part, rule.name, cut_reason(outcome.reason))
 
     async def _observe(
@@ -263,7 +264,7 @@ def _read_outcome(part: TextPart, verdict: Verdict) -> Remembered:
     if isinstance(verdict, Replace) and part.id in verdict.texts:
         return Replaced(verdict.texts[part.id])
     if isinstance(verdict, Reject) and (verdict.ids is None or part.id in verdict.ids):
-        return Rejected(cut_reason(verdict.reason), verdict.category)
+        return Rejected(cut_reason(verdict.reason), cut_category(verdict.category))
     return PASSED
 
 

@@ -16,7 +16,8 @@ Action: TypeAlias = Literal["mask", "redact", "reject", "observe"]
 Scope: TypeAlias = Literal["caller", "session", "shared"]
 
 
-DETECTOR_NAMES = ("email", "card", "iban", "phone", "ip", "secrets")
+SECRETS = "secrets"
+DETECTOR_NAMES = ("email", "card", "iban", "phone", "ip", SECRETS)
 
 
 class GuardRule(Struct, frozen=True):
@@ -81,6 +82,31 @@ class GuardRule(Struct, frozen=True):
         return hashlib.blake2b(msgspec.json.encode(decides), digest_size=16).digest()
 
 
+class Exempted(Struct, frozen=True):
+    """What a rule finds, and yet is no secret: what has one of the words, or where an expression matches."""
+
+    expressions: tuple[str, ...]
+    target: Literal["secret", "match", "line"]
+    """What the expressions are searched in."""
+    words: tuple[str, ...]
+    """In small letters."""
+    needs_both: bool
+
+
+class SecretRule(Struct, frozen=True):
+    """One rule of `masking.rules_file`."""
+
+    id: str
+    expression: str
+    group: int = 0
+    """Of the value; 0: the first that is not empty, else the whole match."""
+    entropy: float = 0.0
+    """A value has more bits for each character."""
+    keywords: tuple[str, ...] = ()
+    """In small letters. A text without any of them is not searched."""
+    exempted: tuple[Exempted, ...] = ()
+
+
 class MaskingRule(Struct, frozen=True):
     key: bytes
     scope: Scope = "caller"
@@ -88,10 +114,12 @@ class MaskingRule(Struct, frozen=True):
     notice: bool = True
     ignore: tuple[str, ...] = ()
     patterns: Mapping[str, str] = {}
+    secret_rules: tuple[SecretRule, ...] = ()
+    """Further ones of the detector `secrets`."""
 
     def make_digest(self) -> bytes:
         """Return a hash of what decides on the values that are found, and on their placeholders."""
-        decides = self.key.hex(), dict(self.patterns), self.ignore
+        decides = self.key.hex(), dict(self.patterns), self.ignore, self.secret_rules
         return hashlib.blake2b(msgspec.json.encode(decides), digest_size=16).digest()
 
     def is_ignored(self, value: str) -> bool:

@@ -11,6 +11,7 @@ PartKind: TypeAlias = Literal["text", "result", "file", "arguments", "reasoning"
 Group: TypeAlias = Literal["A", "B", "C"]
 Phase: TypeAlias = Literal["request", "reply"]
 MAX_REASON = 500
+MAX_CATEGORY = 64
 
 
 class TextPart(Struct, frozen=True):
@@ -74,5 +75,16 @@ class GuardError(Exception):
 
 
 def cut_reason(reason: str) -> str:
-    text = " ".join(reason.split())
-    return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 1]}…"
+    """Return a reason of a guard as one line that a log and a terminal can show."""
+    return _cut(reason, MAX_REASON)
+
+
+def cut_category(category: str | None) -> str | None:
+    """Return a category of a guard as one short line; None if there is none."""
+    return None if category is None else _cut(category, MAX_CATEGORY) or None
+
+
+def _cut(given: str, length: int) -> str:
+    shown = "".join([char if char.isprintable() else " " for char in given[: 8 * length]])
+    text = " ".join(shown.split())
+    return text if len(text) <= length else f"{text[: length - 1]}…"

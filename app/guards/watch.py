@@ -8,7 +8,7 @@ passed on can be run. A segment is released after its verdict, in order, while t
 import asyncio
 import re
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -54,7 +54,9 @@ _OPAQUE_NAMES = frozenset(
         "b64_json",
     }
 )
-REPLACED = "a guard has replaced a part of this reply: its log probabilities and annotations are left out"
+REPLACED = (
+    "a guard has replaced a part of this reply: its log probabilities, annotations and other warnings are left out"
+)
 WITHHELD_REASONING = "the reasoning of this reply is withheld by policy"
 
 
@@ -65,6 +67,8 @@ class JudgedReply(Struct, frozen=True):
     holdback: int = 0
     refused: tuple[str, str, str | None] | None = None
     """The guard, its reason, and a category."""
+    failed: tuple[str, ...] = ()
+    """The guards that gave no verdict, and without which it goes on."""
 
 
 class Judge(Protocol):
@@ -180,7 +184,7 @@ class WatchedReply:
         run_aside: Callable[[Coroutine[Any, Any, None]], None],
         replying: Sequence[GuardRule],
         watching: Sequence[GuardRule],
-        remember: Callable[[Sequence[TextPart]], None],
+        remember: Callable[[Sequence[TextPart], Collection[str]], None],
         clean_fault: Callable[[Fault], Fault],
         earlier: str = "",
     ) -> None:
@@ -206,6 +210,8 @@ class WatchedReply:
         self._task: asyncio.Task[None] | None = None
         self._begun = False
         self._replaced = False
+        self._failed: dict[str, None] = {}
+        """The guards that have said nothing of a part of the reply."""
         self._ended = False
 
     # Reply.
@@ -303,6 +309,7 @@ class WatchedReply:
         if judged.refused is not None:
             self._refuse(judged.refused, segment.end)
             return
+        self._failed.update(dict.fromkeys(judged.failed))
         texts = self._cut_overlap(judged.texts, parts, overlap)
         out = replace_reply_texts(events, texts) if texts else events
         self._replaced = self._replaced or bool(texts)
@@ -316,7 +323,7 @@ class WatchedReply:
             return
         self._seen += out
         seen = list_reply_parts(self._seen)
-        self._remember(seen)
+        self._remember(seen, self._failed)
         if self._watches:
             self._start_observer(seen)
         self._push_end([*out, self._make_end(segment.end)])
@@ -372,16 +379,18 @@ class WatchedReply:
             cacheable=False,
             policy=policy,
             output=None,
+            warnings=(),  # they may quote it
         )
         self._push_end([finish])
 
     def _make_end(self, end: Finish) -> Finish:
-        warnings = list(end.warnings)
-        if self._replaced:
-            warnings.append(REPLACED)
+        warnings = [REPLACED] if self._replaced else list(end.warnings)  # which may quote what was replaced
         if self._segmenter is not None and self._segmenter.withheld:
             warnings.append(WITHHELD_REASONING)
-        return end if len(warnings) == len(end.warnings) else replace(end, warnings=tuple(warnings))
+        warnings += [f"the guard {name} gave no verdict, and this reply was sent without it" for name in self._failed]
+        if warnings == list(end.warnings):
+            return end
+        return replace(end, warnings=tuple(warnings), cacheable=end.cacheable and not self._failed)
 
     def _push_end(self, events: list[Event]) -> None:
         receiver = self._receiver

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from app.importers.draft import Draft, Row
 from app.importers.servers import Api, find_kind
 from app.importers.source import Source, to_whole
@@ -44,13 +46,30 @@ _ENDS: dict[str, Api] = {
 _LEVELS = {"fatal": "error", "error": "error", "warn": "warning", "info": "info", "debug": "debug", "trace": "debug"}
 
 
+_Transformers = list[tuple[str, Mapping[str, Any]]]
+"""The name and the options of each transformer."""
+
+
+class _Provider(Struct, frozen=True):
+    source: Source
+    name: str
+    upstream: str
+    used: _Transformers
+    """The transformers of all its models."""
+    own: dict[str, _Transformers]
+    """Those of one model."""
+
+
 def import_ccr(config: Mapping[str, Any]) -> Draft:
     draft = Draft()
     source = Source(config, "", draft)
     common = _read_common(source)
+    providers: dict[str, _Provider] = {}
     for row in (*source.take_rows("Providers"), *source.take_rows("providers")):
-        _add_provider(row, common, draft)
-    _add_router(source.take_table("Router"), draft)
+        provider = _add_provider(row, common, draft)
+        if provider is not None:
+            providers.setdefault(provider.name, provider)
+    _add_router(source.take_table("Router"), providers, draft)
     _read_server(source, draft)
     if source.take_list("transformers"):
         source.note("transformers", "a transformer in JavaScript cannot be taken")
@@ -78,17 +97,18 @@ def _read_common(source: Source) -> Row:
     return row
 
 
-def _add_provider(source: Source, common: Row, draft: Draft) -> None:
+def _add_provider(source: Source, common: Row, draft: Draft) -> _Provider | None:
+    """Add a server and its models. None: it is not taken, which is noted."""
     name, address = source.take_text("name"), _read_variable(source.take_text("api_base_url"))
     key, models = _read_variable(source.take_text("api_key")), source.take_list("models")
     transformers = source.take_table("transformer")
     used = list(_list_transformers(transformers.take("use")))
     if not name or not address:
         source.note("", "has no name, or no api_base_url")
-        return
+        return None
     if any("vertex" in one for one, _ in used) or "aiplatform.googleapis.com" in address:
         source.note("api_base_url", "servers of Vertex AI are not taken: docs/start/servers.md has their lines")
-        return
+        return None
     base_url, api = _read_address(address)
     row: Row = {"base_url": base_url}
     if api != "chat_completions":
@@ -100,11 +120,13 @@ def _add_provider(source: Source, common: Row, draft: Draft) -> None:
         row["api_key"] = key
     upstream = draft.add_upstream(name, {**row, **common})
     own = {model: list(_list_transformers(_find_use(transformers.take(model)))) for model in transformers.names()}
+    provider = _Provider(source, name, upstream, used, own)
     for model in models:
         if isinstance(model, str):
-            _add_model(f"{name},{model}", model, upstream, [*used, *own.get(model, [])], source, draft)
+            _add_model(provider, model, draft)
     source.skip("stream", "enabled", "id", "icon")
     source.note_rest({})
+    return provider
 
 
 def _find_use(value: Any) -> Any:
@@ -130,19 +152,18 @@ def _read_address(address: str) -> tuple[str, Api]:
     return address.rstrip("/"), "chat_completions"
 
 
-def _add_model(
-    alias: str, name: str, upstream: str, used: list[tuple[str, Mapping[str, Any]]], source: Source, draft: Draft
-) -> None:
+def _add_model(provider: _Provider, name: str, draft: Draft) -> None:
+    alias = f"{provider.name},{name}"
     if draft.find_model(alias) is not None:
         return
     own = name if draft.find_model(name) is None else alias
-    row: Row = {"upstreams": [upstream]}
+    row: Row = {"upstreams": [provider.upstream]}
     if own == alias:
         row["name"] = name
     else:
         row["aliases"] = [alias]
-    for transformer, options in used:
-        _apply_transformer(transformer.lower(), options, row, source)
+    for transformer, options in (*provider.used, *provider.own.get(name, ())):
+        _apply_transformer(transformer.lower(), options, row, provider.source)
     draft.models[own] = row
 
 
@@ -159,9 +180,11 @@ def _apply_transformer(name: str, options: Mapping[str, Any], row: Row, source: 
         source.note("transformer", f"{name!r} was not taken")
 
 
-def _add_router(router: Source, draft: Draft) -> None:
+def _add_router(router: Source, providers: Mapping[str, _Provider], draft: Draft) -> None:
     threshold = to_whole(router.take_number("longContextThreshold") or _THRESHOLD)
-    default = _find_model(router, "default", draft)
+    if not router.has("default"):
+        router.note("default", "is missing: clients name one of the models")
+    default = _find_model(router, "default", providers, draft)
     # The order in which its `getUseModel` looks; images are looked for before, by an agent of its own.
     conditions: list[tuple[str, Row]] = [
         ("image", {"media": "image"}),
@@ -173,13 +196,14 @@ def _add_router(router: Source, draft: Draft) -> None:
     ]
     rules: list[Row] = []
     for key, when in conditions:
-        model = _find_model(router, key, draft)
-        if model is not None and default is not None:
+        model = _find_model(router, key, providers, draft)
+        if model is not None and default is None:
+            router.note(key, "is not taken without a `default`")
+        elif model is not None:
             rules.append({"when": when, "use": model})
     router.skip("forceUseImageAgent")
     router.note_rest({})
     if default is None:
-        router.note("default", "is missing: clients name one of the models")
         return
     while rules and rules[-1]["use"] == default:
         rules.pop()
@@ -188,10 +212,15 @@ def _add_router(router: Source, draft: Draft) -> None:
     draft.others["default_model"] = name
 
 
-def _find_model(router: Source, key: str, draft: Draft) -> str | None:
+def _find_model(router: Source, key: str, providers: Mapping[str, _Provider], draft: Draft) -> str | None:
+    """Return the model that the router names. A name that the list of its provider lacks is added, because the router
+    sends it as it is (github.com/musistudio/llms, src/server.ts)."""
     named = router.take_text(key)
     if not named:
         return None
+    provider, _, name = named.partition(",")
+    if name and provider in providers:
+        _add_model(providers[provider], name, draft)
     model = draft.find_model(named)
     if model is None:
         router.note(key, f"there is no model {named[:100]!r}")

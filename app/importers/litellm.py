@@ -13,6 +13,7 @@ from msgspec import Struct
 from app.importers.draft import Draft, Row
 from app.importers.litellm_settings import (
     NEEDLESS,
+    REASONS,
     add_tool_servers,
     note_variables,
     read_general,
@@ -24,6 +25,10 @@ from app.importers.source import Source, to_whole
 
 _OWN_API = "has an API of its own, which Parley does not speak: put a server of one of its APIs in front of it"
 _VERTEX = "of Vertex AI, only models of Gemini have an API that Parley speaks"
+_EVERY_PROVIDER = (
+    "every name goes to OpenAI, not to the provider that it begins with: write a model for each other one, such as"
+    " model_name 'anthropic/*' with model 'anthropic/*'"
+)
 _NO_CONVERSATION = "Google's own API has no path for {!r}: put a server of OpenAI's API in front of it"
 _OTHER_PROVIDERS = frozenset(
     {
@@ -84,6 +89,8 @@ _PRICES = (
     ("per_character", "input_cost_per_character", 1_000_000),
 )
 """A price of Parley, LiteLLM's cost of one, and how many of these Parley's is for."""
+_LAST = 100
+"""The priority of the upstreams that are asked after all others."""
 _STRATEGIES = {"simple-shuffle": "weighted", "least-busy": "least_busy"}
 _PARAMS_REASONS = {
     "additional_drop_params": "name them in `lacks` of the model's profile",
@@ -96,21 +103,8 @@ _PARAMS_REASONS = {
     "cache_control_injection_points": "`cache_control` of requests is passed on",
     "budget_duration": "limits of spending are for keys, teams and models: spend_per_day, spend_per_month",
     "max_budget": "limits of spending are for keys, teams and models: spend_per_day, spend_per_month",
+    "ssl_verify": "certificates are checked: set ca_file of the upstream",
     "vertex_credentials": "set VERTEX_TOKEN, or api_key_command of the upstream: docs/operate/credentials.md",
-}
-_ROUTER_REASONS = {
-    "allowed_fails": "a circuit breaker needs no setting",
-    "cooldown_time": "a circuit breaker needs no setting",
-    "allowed_fails_policy": "a circuit breaker needs no setting",
-    "retry_policy": "max_retries of a model is for every failure that may pass",
-    "retry_after": "a server's Retry-After is obeyed",
-    "enable_pre_call_checks": "use fallbacks_on_context_length",
-    "enable_tag_filtering": "use rules of a virtual model, or keys",
-    "redis_host": "limits are counted in the Redis of cache.url",
-    "redis_port": "limits are counted in the Redis of cache.url",
-    "redis_password": "limits are counted in the Redis of cache.url",
-    "redis_url": "limits are counted in the Redis of cache.url",
-    "routing_strategy_args": "a strategy has no settings",
 }
 _NEEDLESS_INFO = (
     "id",
@@ -152,12 +146,17 @@ def import_litellm(config: Mapping[str, Any]) -> Draft:
     draft = Draft()
     source = Source(config, "", draft)
     module, router = source.take_table("litellm_settings"), source.take_table("router_settings")
-    retries = router.take_number("num_retries") or module.take_number("num_retries")
+    retries = router.take_count("num_retries")
+    if retries is None:
+        retries = module.take_count("num_retries")
     module.skip("num_retries")
     seconds = router.take_number("timeout") or module.take_number("request_timeout")
     groups: dict[str, list[_Deployment]] = {}
     defaults = _Defaults(retries, seconds, _read_credential_list(source))
-    for row in source.take_rows("model_list"):
+    rows = list(source.take_rows("model_list"))
+    if not rows:
+        source.note("model_list", "is empty: models that LiteLLM keeps in its database are not read")
+    for row in rows:
         _read_deployment(row, defaults, draft, groups)
     strategy = _read_strategy(router)
     taken = {*groups}
@@ -170,7 +169,7 @@ def import_litellm(config: Mapping[str, Any]) -> Draft:
     if default and draft.find_model(default):
         draft.others["default_model"] = default
     router.skip(*NEEDLESS, "model_group_alias")
-    router.note_rest(_ROUTER_REASONS)
+    router.note_rest(REASONS)
     read_module(module, draft)
     read_general(source.take_table("general_settings"), draft)
     note_variables(source.take_table("environment_variables"))
@@ -209,14 +208,16 @@ def _read_deployment(source: Source, defaults: _Defaults, draft: Draft, groups: 
         source.note("litellm_params.model", f"the pattern {name!r} is not taken: list the models of {group!r}")
         return
     row, limits = _read_row(params, info, group, name), _read_limits(params)
-    retries = params.take_number("num_retries") or params.take_number("max_retries") or defaults.retries
+    retries = _read_retries(params, defaults)
     if retries:
-        row["max_retries"] = min(to_whole(retries), 10)
+        row["max_retries"] = retries
     upstream = _add_upstream(params, provider, row, defaults, draft)
     if upstream is None:
         return
-    weight = params.take_number("weight")
+    weight = params.take_count("weight")
     priority = to_whole(params.take_number("order") or 1)
+    if weight == 0:  # it is asked only when all others fail
+        weight, priority = None, _LAST
     params.skip(*NEEDLESS, "custom_llm_provider", "merge_reasoning_content_in_choices", "use_in_pass_through")
     params.note_rest(_PARAMS_REASONS)
     info.skip(*_NEEDLESS_INFO)
@@ -224,7 +225,13 @@ def _read_deployment(source: Source, defaults: _Defaults, draft: Draft, groups: 
     if group == "*":
         _set_passthrough(params, upstream, draft)
         return
-    groups.setdefault(group, []).append(_Deployment(upstream, name, weight, min(priority, 100), row, limits))
+    groups.setdefault(group, []).append(_Deployment(upstream, name, weight, min(priority, _LAST), row, limits))
+
+
+def _read_retries(params: Source, defaults: _Defaults) -> int:
+    """Return how often a request is sent again: a deployment may say 0 where the others have more."""
+    given = [params.take_count("num_retries"), params.take_count("max_retries"), defaults.retries]
+    return min(round(next((number for number in given if number is not None), 0)), 10)
 
 
 def _set_passthrough(params: Source, upstream: str, draft: Draft) -> None:
@@ -243,7 +250,10 @@ def _find_provider(params: Source) -> tuple[Provider | None, str]:
         rest = rest if prefix == custom and mark else model
         prefix = custom
     elif not mark or prefix not in {*PROVIDERS, *_OTHER_PROVIDERS, *_VERTEX_PROVIDERS}:
-        prefix, rest = _guess_provider(model, has_address=params.has("api_base") or params.has("base_url")), model
+        has_address = params.has("api_base") or params.has("base_url")
+        prefix, rest = _guess_provider(model, has_address=has_address), model
+        if model == "*" and not has_address:
+            params.note("model", _EVERY_PROVIDER)
     if rest.startswith("responses/") and prefix in ("openai", "azure"):
         rest = rest.removeprefix("responses/")
         return _with_api(PROVIDERS[prefix], "responses"), rest
@@ -519,6 +529,7 @@ def _list_upstreams(members: list[_Deployment]) -> list[Any]:
     for one, weight in zip(members, weights, strict=True):
         known = found.setdefault(one.upstream, {"name": one.upstream, "weight": 0.0, "priority": one.priority})
         known["weight"] = min(known["weight"] + round((weight or least) / least, 3), 1000.0)
+        known["priority"] = min(known["priority"], one.priority)
     equal = len({row["weight"] for row in found.values()}) == 1
     return [_shorten(row, with_weight=not equal) for row in found.values()]
 

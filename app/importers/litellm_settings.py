@@ -13,7 +13,34 @@ _CALLBACKS = {
     "otel": "set [tracing], and the extra otel",
     "langfuse_otel": "set [tracing], and the extra otel",
 }
-_GENERAL_REASONS = {
+REASONS = {
+    # of router_settings
+    "allowed_fails": "a circuit breaker needs no setting",
+    "cooldown_time": "a circuit breaker needs no setting",
+    "allowed_fails_policy": "a circuit breaker needs no setting",
+    "retry_policy": "max_retries of a model is for every failure that may pass",
+    "retry_after": "a server's Retry-After is obeyed",
+    "enable_pre_call_checks": "use fallbacks_on_context_length",
+    "enable_tag_filtering": "use rules of a virtual model, or keys",
+    "redis_host": "limits are counted in the Redis of cache.url",
+    "redis_port": "limits are counted in the Redis of cache.url",
+    "redis_password": "limits are counted in the Redis of cache.url",
+    "redis_url": "limits are counted in the Redis of cache.url",
+    "routing_strategy_args": "a strategy has no settings",
+    # of litellm_settings
+    "callbacks": "there are no callbacks",
+    "max_budget": "set spend_per_month of [limits]",
+    "budget_duration": "set spend_per_day or spend_per_month of [limits]",
+    "modify_params": "what a server does not take is changed with a warning",
+    "json_logs": "set server.log_format",
+    "log_level": "set server.log_level",
+    "max_end_user_budget": "set limits_per_user of a key: docs/operate/users.md",
+    "default_end_user_params": "set limits_per_user of a key: docs/operate/users.md",
+    "extra_spend_tag_headers": "tags are in the header x-parley-tags: docs/operate/usage.md",
+    "timezone": "set usage.time_zone",
+    "guardrails": "was not read",
+    "ssl_verify": "certificates are checked: set ca_file of an upstream",
+    # of general_settings
     "database_url": "keys, teams and budgets of it are not read: docs/guides/from-litellm.md says how keys move",
     "store_model_in_db": "those of the database are not read; parley.toml is reloaded when it changes",
     "alerting": "deploy/prometheus/alerts.yml has alerts",
@@ -28,20 +55,8 @@ _GENERAL_REASONS = {
     "user_header_mappings": 'set users = "header:NAME" of a key: docs/operate/users.md',
     "custom_auth": "write [jwt.NAME] or keys: docs/operate/jwt.md",
 }
-_MODULE_REASONS = {
-    "callbacks": "there are no callbacks",
-    "max_budget": "set spend_per_month of [limits]",
-    "budget_duration": "set spend_per_day or spend_per_month of [limits]",
-    "modify_params": "what a server does not take is changed with a warning",
-    "json_logs": "set server.log_format",
-    "log_level": "set server.log_level",
-    "max_end_user_budget": "set limits_per_user of a key: docs/operate/users.md",
-    "default_end_user_params": "set limits_per_user of a key: docs/operate/users.md",
-    "extra_spend_tag_headers": "tags are in the header x-parley-tags: docs/operate/usage.md",
-    "timezone": "set usage.time_zone",
-    "request_timeout": "router_settings.timeout counts before it",
-    "guardrails": "was not read",
-}
+"""Of settings for all models, by their names: files of many have them in another table than LiteLLM's pages."""
+_MODULE_REASONS = {**REASONS, "request_timeout": "router_settings.timeout counts before it"}
 _TOOL_HEADERS = {
     "bearer_token": ("Authorization", "Bearer "),
     "authorization": ("Authorization", ""),
@@ -122,7 +137,7 @@ def read_general(general: Source, draft: Draft) -> None:
         sha256 = hashlib.sha256(key.encode()).hexdigest()
         draft.others["keys"] = {"master": {"sha256": sha256, "admin": True}}
     general.skip("completion_model", "database_connection_pool_limit", *NEEDLESS)
-    general.note_rest(_GENERAL_REASONS)
+    general.note_rest(REASONS)
 
 
 def note_variables(variables: Source) -> None:

@@ -48,13 +48,20 @@ class Source:
     def take_number(self, key: str) -> float | None:
         """Return a number above 0; a text may hold it."""
         value = self.take(key)
-        if isinstance(value, str) and re.fullmatch(r"\s*\d{1,15}(\.\d{1,9})?\s*", value):
-            value = float(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e15:
-            return float(value)
+        number = _read_number(value)
+        if number:
+            return number
         if value is not None:
             self.note(key, "is not a number above 0")
         return None
+
+    def take_count(self, key: str) -> float | None:
+        """Return a number from 0; a text may hold it."""
+        value = self.take(key)
+        number = _read_number(value)
+        if number is None and value is not None:
+            self.note(key, "is not a number from 0")
+        return number
 
     def take_table(self, key: str) -> "Source":
         return Source(self.take(key), self.place(key), self._draft)
@@ -89,6 +96,14 @@ class Source:
         """Note each key that was not read, with its reason if that is known."""
         for key in self.take_all():
             self.note(key, reasons.get(key, "has no counterpart that is known"))
+
+
+def _read_number(value: Any) -> float | None:
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,15}(\.\d{1,9})?\s*", value):
+        return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15:
+        return float(value)
+    return None
 
 
 def to_whole(number: float) -> int:

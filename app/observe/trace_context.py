@@ -85,6 +85,18 @@ class ToolSpan(Struct, frozen=True):
     result: str | None = None
 
 
+class GuardSpan(Struct, frozen=True):
+    """A check by a guard that is a service."""
+
+    span_id: int
+    guard: str
+    phase: str
+    failed: bool
+    start_ns: int
+    """Unix time."""
+    end_ns: int
+
+
 class RequestTrace(Struct, eq=False):
     """The spans of one request, while it runs: their ids are needed before they end."""
 
@@ -99,6 +111,7 @@ class RequestTrace(Struct, eq=False):
     """Unix time."""
     attempts: list[AttemptSpan] = field(default_factory=list)
     tools: list[ToolSpan] = field(default_factory=list)
+    guards: list[GuardSpan] = field(default_factory=list)
 
     def begin_attempt(self, upstream: str) -> HeaderLines:
         """Begin the span of a request to a model server, and return its headers."""

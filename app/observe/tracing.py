@@ -36,7 +36,7 @@ from app import __version__
 from app.chat.stream import Attempt
 from app.errors import find_responsible
 from app.observe.request_record import RequestRecord
-from app.observe.trace_context import AttemptSpan, RequestTrace, ToolSpan, TraceParent
+from app.observe.trace_context import AttemptSpan, GuardSpan, RequestTrace, ToolSpan, TraceParent
 
 log = logging.getLogger("parley.tracing")
 
@@ -106,9 +106,25 @@ class SpanWriter:
             self._write_attempt(context, started, attempt, record, end_ns)
         for called in trace.tools:
             self._write_tool(context, called)
+        for check in trace.guards:
+            self._write_guard(context, check)
         if record.error is not None and _is_own_failure(record):
             span.set_status(Status(StatusCode.ERROR, record.error))
         span.end(end_ns)
+
+    def _write_guard(self, context: Context, check: GuardSpan) -> None:
+        self._ids.span_id = check.span_id
+        span = self._tracer.start_span(
+            f"guard {check.guard}",
+            context=context,
+            kind=SpanKind.INTERNAL,
+            attributes={"parley.guard.name": check.guard, "parley.guard.phase": check.phase},
+            start_time=check.start_ns,
+        )
+        if check.failed:
+            span.set_attribute("error.type", "guard_error")
+            span.set_status(Status(StatusCode.ERROR, "no verdict"))
+        span.end(check.end_ns)
 
     def _write_tool(self, context: Context, called: ToolSpan) -> None:
         """Write the span of a tool that the gateway ran, as the conventions have it:

@@ -1,7 +1,8 @@
 """Open the reply to a request: choose an upstream, retry, fall back to another model, ask two servers at once.
 
-This is the only place where a request is sent again, and only while the caller has received nothing of a reply and the
-fault is one that may be retried (`Fault.transient`). The head of a response does not count as a reply: a server may
+This is where a request is sent again, only while the caller has received nothing of a reply and the fault is one that
+may be retried (`Fault.transient`). `upstream/http` sends it once more after a connection that the server had closed,
+and with a new credential after a refused one. The head of a response does not count as a reply: a server may
 stall or fail after it. So where there is another server to try, the reply is opened at the first token that is a part
 of an answer. An empty reply is treated like an error; it is returned if no request brings a better one.
 

@@ -52,7 +52,7 @@ def prepare_passing(
     """Return the request with its bodies: of a form those that it makes, else those of `body`. Raises Forbidden for
     what the caller may not choose at a server, and the reason if no server can be sent the request."""
     route = _select_deployments(endpoint, body, route)
-    _check_rights(body, route, rights)
+    check_rights(body, route, rights)
     streams = body.stream and endpoint.generates
     asks_usage = streams and not body.names_usage
     deployments = route.deployments if form is None else ()
@@ -126,7 +126,8 @@ def _make_own(body: EndpointBody, deployment: Deployment) -> tuple[str, bytes] |
     return path, msgspec.json.encode(made)
 
 
-def _check_rights(body: EndpointBody, route: ModelRoute, rights: CallerRights | None) -> None:
+def check_rights(body: EndpointBody, route: ModelRoute, rights: CallerRights | None) -> None:
+    """Raises Forbidden for what the caller may not choose at a server."""
     has_price = route.price is not None
     if rights is None and not has_price:
         return

@@ -189,7 +189,7 @@ class PreparedRequest(Struct, frozen=True):
         """Whether the request is sent once, whatever happens. Then its reply is opened at the head of the response."""
         route = self.route
         return (
-            len(self.bodies) == 1
+            len(self.bodies if self.passing is None else self.passing.uploads or self.bodies) == 1
             and not self.max_retries
             and self.original is None
             and (self.passing is None or not route.fallbacks)

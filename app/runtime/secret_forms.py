@@ -59,6 +59,28 @@ def _in_logs(expression: str, test: str, *keywords: str) -> SecretForm:
     return SecretForm(keywords, test, None, re.compile(expression))
 
 
+def _spell(words: str) -> Iterator[str]:
+    """Yield a name as JSON, code and headers write it."""
+    parts = words.split()
+    for case in (str.lower, str.title, str.upper):
+        yield from (join.join(map(case, parts)) for join in ("_", "-", ""))
+    yield parts[0] + "".join(map(str.title, parts[1:]))
+
+
+SECRET_NAMES = frozenset(
+    name
+    for words in (
+        *("authorization", "proxy authorization", "authorization token", "api key", "x api key", "access token"),
+        *("refresh token", "auth token", "bearer token", "client secret", "private key", "password", "passwd"),
+    )
+    for name in _spell(words)
+)
+"""The names of fields whose texts are secrets, whatever their form, such as those of the credentials that a request
+gives a server of tools. They count in logs only."""
+_QUOTE = r"[\\\x7f]{0,4}[\"']"
+"""Also within a text of JSON, whose backslashes a log replaces."""
+_SECRET_FIELD = rf"[\"'](?:{'|'.join(sorted(SECRET_NAMES))}){_QUOTE}\s{{0,20}}:\s{{0,20}}{_QUOTE}"
+
 _NAMED = r"[\"']?\s{0,4}(?:=>|[:=])\s{0,4}[\"']?"
 """Between the name of a setting and its value."""
 
@@ -148,6 +170,7 @@ SECRET_FORMS: tuple[SecretForm, ...] = (
         *("uthorization", "UTHORIZATION"),
         flags=re.IGNORECASE,
     ),
+    _in_logs(rf"{_SECRET_FIELD}([^\"'\\\n\x7f]{{1,8192}})", rf"{_SECRET_FIELD}[^\"'\n]", *SECRET_NAMES),
     _in_logs(r"(?<=earer )[\w*.\-+/=]{16,8192}", r"earer \S{16}", "earer "),
     _in_logs(r"(?<=asic )[A-Za-z0-9+/]{16,8192}={0,2}", r"asic [A-Za-z0-9+/]{16}", "asic "),
 )

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.events import Event, Finish, OutputOutcome, Passed, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.guarding import Guarding
 from app.chat.messages import ChatRequest
 from app.profiles import Profile
 from app.steps.json_format import is_enforced
@@ -174,11 +175,18 @@ class OutputCheckStage:
     """Checks the text at the end of the reply. One that is invalid gets a warning, and is not cached."""
 
     def __init__(
-        self, schema: Mapping[str, Any] | bool, path: str, *, warns: bool, valid: OutputOutcome = "valid"
+        self,
+        schema: Mapping[str, Any] | bool,
+        path: str,
+        *,
+        warns: bool,
+        valid: OutputOutcome = "valid",
+        guard: Guarding | None = None,
     ) -> None:
         """`path` is that of the response format in the request. Without `warns`, another part of the gateway acts on
-        an invalid text. `valid` is the outcome of a valid one."""
+        an invalid text. `valid` is the outcome of a valid one. `guard` is that of the request."""
         self._valid = valid
+        self._guard = guard
         self._schema = schema
         self._demand = name_demand(schema, path)
         self._warns = warns
@@ -256,7 +264,7 @@ class OutputCheckStage:
         if self._passes or self._reasoning_length > MAX_TEXT_CHARACTERS or "".join(self._texts).strip():
             return None
         text = "".join(self._reasoning).strip()
-        if not text.startswith(("{", "[")) or check_output(text, self._schema, MAX_WORK).outcome != "valid":
+        if not text.startswith(("{", "[")) or self._check_whole(text).outcome != "valid":
             return None
         return text
 
@@ -275,7 +283,15 @@ class OutputCheckStage:
 
     def _check_text(self) -> OutputCheck:
         text = "".join(self._texts) if self._length <= MAX_TEXT_CHARACTERS else " " * (MAX_TEXT_CHARACTERS + 1)
-        return check_output(text, self._schema, MAX_WORK)
+        return self._check_whole(text)
+
+    def _check_whole(self, text: str) -> OutputCheck:
+        """Check a text as the client gets it. What is said of it is kept with the reply, in which values are masked."""
+        guard = self._guard
+        if guard is None:
+            return check_output(text, self._schema, MAX_WORK)
+        check = check_output(guard.restore_text(text), self._schema, MAX_WORK)
+        return replace(check, problems=tuple(map(guard.mask_text, check.problems)))
 
     def _check(self, finish: Finish) -> Finish:
         check = self._check_text()
@@ -292,4 +308,5 @@ def make_output_stage(request: ChatRequest, profile: Profile) -> OutputCheckStag
     if schema is None:
         return None
     path, warns = request.paths.param("response_format"), profile.check_output == "warn"
-    return OutputCheckStage(schema, path, warns=warns, valid="valid" if is_enforced(request, profile) else "explained")
+    valid: OutputOutcome = "valid" if is_enforced(request, profile) else "explained"
+    return OutputCheckStage(schema, path, warns=warns, valid=valid, guard=request.guard)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.known_conversation import KnownConversation, make_once
-from app.chat.messages import Media, Message, Part, Source, Tool, ToolResult
+from app.chat.messages import ChatRequest, Media, Message, Part, Source, Tool, ToolResult
 from app.errors import Violation
 from app.openai_messages.groups import MessageGroup
 
@@ -227,6 +227,26 @@ def encode_own_tools(given: Sequence[Any], written: Sequence[Any], known: KnownC
     if known is None or not given or len(given) != len(written) or not all(map(is_, given, written)):
         return written
     return make_once(encode_own_tools, lambda: msgspec.Raw(_encode(given)), given, known)
+
+
+def split_added_tools(request: ChatRequest) -> tuple[ChatRequest, list[Any]]:
+    """Return (the request without the tools that `extra_body` adds to its functions, these tools). Only the defaults of
+    a model have them: a client's own body has no `extra_body`."""
+    extra = request.params.get("extra_body") or {}
+    added = extra.get("tools")
+    if not isinstance(added, list):
+        return request, []
+    rest = {name: value for name, value in extra.items() if name != "tools"}
+    return replace(request, params={**request.params, "extra_body": rest}), added
+
+
+def add_tools(tools: Any, added: Sequence[Any]) -> Any:
+    """Return the tools that are sent, with the added ones that are not among them."""
+    if not added:
+        return tools
+    given = msgspec.json.decode(tools) if isinstance(tools, msgspec.Raw) else tools or []
+    given = [given] if isinstance(given, dict) else given
+    return [*given, *(tool for tool in added if tool not in given)]
 
 
 def split_violations(now: Sequence[Any], base: Sequence[Any], *, takes_all: bool) -> list[Any]:

@@ -15,7 +15,7 @@ from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = {"otel": "opentelemetry", "postgres": "psycopg"}
+EXTRAS = {"guards": "re2", "otel": "opentelemetry", "postgres": "psycopg"}
 """The package that each extra of the project brings, by the name of the extra."""
 
 

@@ -412,6 +412,43 @@ def test_an_export_of_what_is_not_logged_is_not_found(gateway: Running) -> None:
     assert gateway.get("/v1/requests/5/export").status == 403
 
 
+def test_credentials_in_fields_are_nowhere_in_the_log(tmp_path: Path) -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        parts = ['{"pass', 'word": "opaque-', 'value"}']
+        calls = [{"index": 0, "id": "c", "function": {"name": "f", "arguments": part}} for part in parts]
+        deltas = [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in calls]
+        return streamed(*(b"data: %b\n\n" % json.dumps(delta).encode() for delta in deltas), STOP)
+
+    tool = {"type": "mcp", "server_label": "x", "server_url": "https://x.test/", "authorization": "opaque-value"}
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"access_token": "opaque-value"}'}}
+    turns = [*QUESTION["messages"], {"role": "assistant", "tool_calls": [call]}]
+    turns.append({"role": "tool", "tool_call_id": "c", "content": '{"clientSecret":"opaque-value"}'})
+    server = {"type": "url", "url": "https://x.test/", "name": "x", "authorization_token": "opaque-value"}
+    with Running(make_settings(tmp_path), ModelServer(answer)) as gateway:
+        gateway.post("/v1/responses", {"model": "m", "input": "Hi", "tools": [tool]})
+        gateway.post("/v1/messages", {**QUESTION, "max_tokens": 9, "mcp_servers": [server]})
+        gateway.post("/v1/chat", {**QUESTION, "api_key": "opaque-value"})
+        for stream in (True, False):
+            body = {"model": "m", "stream": stream, "messages": turns}
+            assert gateway.post("/v1/chat/completions", body).status == 200
+        assert len(read_list(gateway)) == 5
+        entries = [json.dumps(gateway.get(f"/v1/requests/{number}", ADMIN).json) for number in range(1, 6)]
+    assert not [entry for entry in entries if "opaque" in entry]
+
+
+def test_a_name_of_a_model_that_is_none_is_masked_too(gateway: Running) -> None:
+    gateway.post("/v1/chat", {**QUESTION, "model": "alice@example.com"})
+    assert read_list(gateway)[0]["requested_model"] == "[EMAIL]"
+
+
+def test_the_list_names_end_users_and_a_report_does_not(tmp_path: Path) -> None:
+    settings = make_settings(tmp_path) | {"keys": {"app": {"sha256": hash_key("app"), "users": "user"}}}
+    with Running(settings, ModelServer()) as gateway:
+        gateway.post("/v1/chat/completions", {**QUESTION, "user": "carol-of-sales"}, of("app"))
+        assert [row["user"] for row in read_list(gateway, "?user=carol-of-sales")] == ["carol-of-sales"]
+        assert b'"user": "carol' not in gateway.get("/v1/requests/1/export", ADMIN).body
+
+
 def test_a_text_with_half_a_surrogate_pair_is_kept_too(gateway: Running) -> None:
     gateway.post("/v1/chat", b'{"model": "m", "messages": [{"role": "user", "content": "\\ud800 text"}]}')
     assert "ud800 text" in find_texts(read_newest(gateway), "client_request")[0]

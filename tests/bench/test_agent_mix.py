@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import agent_mix
 import paced_replies
@@ -96,11 +96,33 @@ def test_the_best_rung_is_the_fastest_within_the_bound() -> None:
     assert agent_mix.best([rung(10, 20.0, 300.0)]) is None
 
 
-def test_the_table_has_medians_of_the_rounds_and_dashes_for_what_was_not_reached() -> None:
-    found: dict[Any, Any] = {
-        ("gateway", "/v1/messages"): [[rung(20, 40.0, 2.0)], [rung(20, 42.0, 3.0)], [rung(20, 41.0, 4.0)]],
-        ("other", "/v1/messages"): [[rung(5, 3.0, 400.0)]],
-    }
-    own, other = agent_mix.table(found, 20).splitlines()[2:]
-    assert own == "| gateway | `/v1/messages` | 41 (40–42) | 1.5 (1.5–1.5) | 1.5 (1–2); 3 (2–4) |"
-    assert other == "| other | `/v1/messages` | 0 | – | –; – |"
+def test_figures_have_a_number_of_each_round_and_costs_are_those_of_one_number_of_sessions() -> None:
+    rounds = [[rung(5, 11.0, 1.0), rung(20, 40.0, 2.0)], [rung(5, 10.0, 3.0), rung(20, 42.0, 12.0)]]
+    figures = agent_mix.figures(rounds)
+    assert tuple(figures) == agent_mix.FIGURES
+    assert figures[agent_mix.KEPT] == (40.0, 10.0)
+    assert figures[agent_mix.P99] == (2.0, 12.0)
+    assert figures[agent_mix.P50] == (1.0, 6.0)
+    assert figures[agent_mix.CPU] == (1.5, 1.5)
+
+
+def test_every_server_is_measured_with_as_many_sessions_as_costs_are_compared_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def too_late(_: object, __: object, sessions: int, *___: object) -> Rung:
+        return rung(sessions, 1.0, agent_mix.BOUND_MS + 1)
+
+    monkeypatch.setattr(agent_mix, "measure_rung", too_late)
+    server = cast(TurnServer, SimpleNamespace(name="it"))
+    rungs = agent_mix.measure(server, "/v1/responses", (5, 10, agent_mix.AT, 40, 80))
+    assert [each.sessions for each in rungs] == [5, 10, agent_mix.AT]
+
+
+def test_a_rung_goes_on_until_there_were_enough_turns() -> None:
+    async def measured() -> Rung:
+        async with serving() as server:
+            script = [request for request in make_script("/v1/chat/completions", 0, "mock") if request.kind == "title"]
+            return await agent_mix.measure_rung(server, [script], 2, itertools.count(), 0.1, 0.0, turns=5)
+
+    rung = asyncio.run(measured())
+    assert rung.turns_per_second > 0

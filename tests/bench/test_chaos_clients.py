@@ -17,7 +17,7 @@ from tests.in_process_gateway import ModelServer, Running, streamed
 
 Json = dict[str, Any]
 MODELS = ("plain", "hedged", "prefix")
-REQUESTS = 400
+REQUESTS = 800
 
 
 def serve(request: httpx.Request) -> httpx.Response:
@@ -219,6 +219,7 @@ def test_failures_of_named_streams_have_codes() -> None:
         (ResponsesReader(), [CREATED, DELTA, completed("a"), completed("a", 3)]),
         (ResponsesReader(), [CREATED, named("response.failed", response={"error": {"code": "x"}})]),
         (ResponsesReader(), [CREATED, named("error", code="x"), DELTA.replace(b"1", b"2")]),
+        (ResponsesReader(), [CREATED, named("error", sequence_number=2, code="x")]),
     ],
 )
 def test_named_streams_against_the_rules_are_found(reader: ReplyReader, frames: list[bytes]) -> None:

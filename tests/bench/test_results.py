@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import agent_mix
 import page
+import peer_servers
 import pytest
 import results
 from agent_turn import FIRST_CPU, GROUP, LAST_CPU
 from results import Measured, ResultRow, Run
+
+from tests.each_case import each_case
 
 OLD, NEW = Run("2026-01-01", "aaa", 3, "a machine"), Run("2026-02-02", "bbb", 1, "another")
 
@@ -78,3 +82,25 @@ def test_a_readme_without_its_row_or_without_figures_is_refused() -> None:
         page.update_readme("text", results.load())
     with pytest.raises(ValueError, match="for gateway"):
         page.update_readme(page.README_ROW, FIRST)
+
+
+def test_sessions_at_a_time_are_a_table_of_their_own() -> None:
+    figures = dict.fromkeys(agent_mix.FIGURES, (7.0, 9.0, 8.0))
+    rows = [
+        ResultRow(page.MIX, server, version, "/v1/messages", figure, values)
+        for server, version in (("direct", ""), ("litellm", "1.2"))
+        for figure, values in figures.items()
+    ]
+    text = page.results_text(FIRST.add(NEW, rows[:-1]))
+    cell = "8 (7–9)<sup>2</sup>"
+    assert f"| no gateway, `/v1/messages` | {cell} | {cell} | {cell} | {cell} |\n" in text
+    assert f"| LiteLLM 1.2, `/v1/messages` | {cell} | {cell} | {cell} | – |\n" in text
+    assert "sessions at a time" not in page.results_text(FIRST)
+
+
+@each_case(
+    ("said", "version"),
+    [("3.1.1\n", "3.1.1"), ("litellm (1.110.2)\nAvailable versions: 1.110.2, 1.110.1\n", "1.110.2")],
+)
+def test_the_newest_version_is_read_from_what_npm_and_pip_print(said: str, version: str) -> None:
+    assert peer_servers.find_version(said) == version

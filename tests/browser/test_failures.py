@@ -1,7 +1,7 @@
 """Failures on the page: what happened and whose fault it was, in the language of the page."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -110,3 +110,37 @@ def test_a_gateway_that_does_not_answer_is_named(gateway: PageGateway, open_page
     send(page, "limited")
     expect(page.locator(".problem")).to_contain_text("The gateway does not answer.")
     expect(page.locator(".problem .place")).to_have_text("fault of the network")
+
+
+DRAINING = {"error": {"code": "draining", "message": "the gateway is shutting down"}}
+
+
+@pytest.mark.parametrize("path", ["gateway.json", "strings/en.json", "views/app.js"])
+def test_a_page_that_cannot_be_shown_says_why(gateway: PageGateway, contexts: Callable[[str], Any], path: str) -> None:
+    page = contexts("en-GB").new_page()
+    page.route(f"**/playground/{path}", lambda route: route.fulfill(status=503, json=DRAINING))
+    page.goto(gateway.url)
+    expect(page.get_by_role("alert")).to_contain_text("The page cannot be shown")
+    page.close()
+
+
+def test_a_language_whose_texts_do_not_come_leaves_the_page_as_it_is(gateway: PageGateway, open_page: OpenPage) -> None:
+    page = open_page(gateway.url)
+    page.route("**/strings/zh.json", lambda route: route.fulfill(status=503, json=DRAINING))
+    page.get_by_label("Language").first.select_option("zh")
+    expect(page.locator(".problem")).to_contain_text("The gateway is shutting down.")
+    expect(page.get_by_role("link", name="Chat")).to_be_visible()
+    page.unroute("**/strings/zh.json")
+    page.reload()
+    expect(page.get_by_role("link", name="Chat")).to_be_visible()
+
+
+def test_a_conversation_that_the_browser_does_not_keep_is_said(gateway: PageGateway, open_page: OpenPage) -> None:
+    page = open_page(gateway.url)
+    page.evaluate("() => { indexedDB.open = () => { throw new DOMException('no room', 'QuotaExceededError'); }; }")
+    send(page, "limited")
+    expect(page.locator(".notices")).to_contain_text("This browser does not keep the conversation")
+    expect(page.locator(".notices")).to_contain_text("no room")
+    page.evaluate("() => { delete indexedDB.open; }")
+    send(page, "limited")
+    expect(page.locator(".notices")).to_have_count(0)

@@ -346,6 +346,19 @@ def test_an_image_and_a_pdf_are_sent(gateway: PageGateway, open_page: OpenPage) 
     expect(page.locator(".message.user")).to_contain_text("paper.pdf")
 
 
+def test_a_file_of_another_kind_is_named_and_not_attached(gateway: PageGateway, open_page: OpenPage) -> None:
+    page = open_page(gateway.url)
+    files = [
+        {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"a"},
+        {"name": "picture.png", "mimeType": "image/png", "buffer": PICTURE},
+        {"name": "unknown", "mimeType": "", "buffer": b"a"},
+    ]
+    page.locator("#files").set_input_files(files)
+    expect(page.locator(".attachments li")).to_have_count(1)
+    expect(page.locator(".attachments li")).to_contain_text("picture.png")
+    expect(page.locator(".problem")).to_contain_text("can be attached, not notes.txt, unknown.")
+
+
 def test_a_cut_connection_is_resumed(gateway: PageGateway, gates: Gates, open_page: OpenPage) -> None:
     page = open_page(gateway.url)
     choose_model(page, "slow")
@@ -435,6 +448,21 @@ def test_frames_and_the_request_as_code_can_be_copied(gateway: PageGateway, open
     expect(page.locator(".details pre")).to_contain_text("import httpx")
 
 
+def test_a_page_without_https_copies_too_and_says_if_it_cannot(gateway: PageGateway, open_page: OpenPage) -> None:
+    page = open_page(gateway.url, "#convert")
+    page.evaluate("navigator.clipboard.writeText('before')")
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_focused()
+    page.evaluate("() => { delete navigator.clipboard; }")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("[") and "function_call" in copied
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    page.evaluate("() => { document.execCommand = () => false; }")
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Not copied: select the text")).to_be_visible()
+
+
 def test_a_conversation_is_converted_side_by_side(gateway: PageGateway, open_page: OpenPage) -> None:
     page = open_page(gateway.url, "#convert")
     output = page.get_by_role("region", name="Converted messages")
@@ -476,8 +504,13 @@ def test_the_page_requests_a_key_and_keeps_it_for_the_tab_alone(open_page: OpenP
         field.fill("wrong")
         field.press("Enter")
         expect(page.get_by_text("The gateway refused this key.")).to_be_visible()
+        field.fill("sk-1234…")
+        field.press("Enter")
+        expect(page.get_by_text("This is not a whole key")).to_be_visible()
+        expect(field).to_have_attribute("aria-invalid", "true")
         field.fill("foo")
         field.press("Enter")
+        expect(field).to_have_count(0)
         ask(page, "Hello")
         expect(page.locator(".rows")).to_contain_text("complete")
         assert page.evaluate("[sessionStorage, localStorage].map((one) => Object.values(one).includes('foo'))") == [

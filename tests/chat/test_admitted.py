@@ -8,8 +8,8 @@ from app.chat.messages import ChatRequest
 
 APP = Path(__file__).parents[2] / "app"
 ADMITTING = {
-    "api/reply_opening.py": 1,  # reasoning of a reply that guards have looked at
-    "guards/admission.py": 3,
+    "api/reply_opening.py": 1,  # it has no guards
+    "guards/admission.py": 5,
 }
 """How often each module calls `mark_admitted`."""
 UNGUARDED = {

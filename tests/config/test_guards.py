@@ -30,6 +30,8 @@ INVALID: list[tuple[Json, str]] = [
     ({**URL, "api": "moderation", "images": True}, "images"),
     ({**URL, "api": "presidio", "tools": True}, "tools"),
     ({"detectors": ["email"], "tools": True}, "tools"),
+    ({**URL, "api": "moderation", "params": {"thresholds": 0.5}}, "thresholds"),
+    ({**URL, "api": "moderation", "params": {"thresholds": {"hate": "0.5"}}}, "thresholds"),
 ]
 
 
@@ -78,6 +80,31 @@ def test_several_workers_must_have_one_key() -> None:
     assert [any(mistake.startswith("masking.key") for mistake in one) for one in (alone, several, given)] == [
         *(False, True, False)
     ]
+
+
+REDIS = {"cache": {"url": "redis://127.0.0.1:6379/0"}}
+
+
+@each_case(
+    ("more", "refused"),
+    [
+        (REDIS, True),
+        (REDIS | {"masking": {"key": "0" * 64}}, False),
+        (REDIS | {"state": {"url": "sqlite:////data/state.db"}}, False),
+        (REDIS | {"usage": {"url": "postgresql://db.test/parley"}}, False),
+        ({"cache": {"url": "memory:"}}, False),
+    ],
+)
+def test_the_key_is_not_kept_in_redis_beside_what_it_encrypts(more: Json, refused: bool) -> None:
+    found = [*find_conflicts(settings({"g": {"detectors": ["email"]}}, **more))]
+    assert any(mistake.startswith("masking.key") for mistake in found) is refused
+
+
+def test_a_file_of_rules_that_no_guard_uses_is_a_warning() -> None:
+    masking = {"rules_file": "rules.toml"}
+    for detectors, warned in (("email", True), ("secrets", False)):
+        found = find_warnings(settings({"g": {"detectors": [detectors]}}, masking=masking))
+        assert any(warning.startswith("masking.rules_file is not used") for warning in found) is warned
 
 
 def test_there_are_at_most_16_guards() -> None:

@@ -152,6 +152,12 @@ def _pattern(*aliases: str) -> str:
         (ONE_MODEL + "profile = { quirk = 1 }", "models.m.profile.quirk: is not a known key"),
         (ONE_MODEL.replace("models.m", 'models."qwen3.5"') + "name = 3", 'models["qwen3.5"].name: '),
         ("[upstreams.a]\nbase_url = '${NOWHERE}'\n", "upstreams.a.base_url: the environment variable NOWHERE is "),
+        (
+            ONE_MODEL.replace("models.m", "models.qwen2.5-coder"),
+            'models.qwen2["5-coder"]: is not a known key; a name with a dot is written in quotes: '
+            '[models."qwen2.5-coder"]',
+        ),
+        ("\ufeffx = 1", "x: is not a known key"),
         ("x = ", "parley.toml: is not valid TOML"),
         ("# \udcff", "parley.toml: is not valid TOML"),
     ],
@@ -178,6 +184,12 @@ def test_a_mistake_is_named_with_its_place(text: str, start: str) -> None:
             "psycopg",
             "postgres",
             "usage.url: PostgreSQL needs the package psycopg, which is ",
+        ),
+        (
+            "[masking]\nrules_file = 'gitleaks.toml'",
+            "re2",
+            "guards",
+            "masking.rules_file: its expressions need google-re2, which is ",
         ),
     ],
 )

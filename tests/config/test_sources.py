@@ -119,6 +119,11 @@ def test_variables_that_are_no_settings_are_left_alone(variable: str, value: str
         ("PARLEY_PORT", "9", "PARLEY_PORT: there is no setting with this name; did you mean `PARLEY_SERVER__PORT`?"),
         ("PARLEY_ADMIN_KEY", "k", "there is no setting with this name; did you mean `PARLEY_SERVER__ADMIN_KEY`?"),
         ("PARLEY_SEVER__PORT", "9", "there is no setting with this name; did you mean `PARLEY_SERVER__PORT`?"),
+        (
+            "PARLEY_UPSTREAM_ULR",
+            "http://h/v1",
+            "PARLEY_UPSTREAM_ULR: there is no setting with this name; did you mean `PARLEY_UPSTREAM_URL`?",
+        ),
         ("PARLEY_DRAINING", "9", "PARLEY_DRAINING: there is no setting with this name"),
         ("PARLEY_SERVER__PROT", "9", "server.prot (PARLEY_SERVER__PROT): is not a known key; did you mean `port`?"),
         ("PARLEY_SERVER__PORT__X", "9", "PARLEY_SERVER__PORT__X: server.port is not a section"),

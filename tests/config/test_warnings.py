@@ -4,7 +4,7 @@ from pathlib import Path
 
 from app.config.load import load
 from app.config.settings import Settings
-from app.config.warnings import find_unused_fields, find_warnings
+from app.config.warnings import find_suspect_upstreams, find_unused_fields, find_warnings
 
 from tests.each_case import each_case
 
@@ -87,3 +87,28 @@ def test_a_field_of_a_profile_that_changes_nothing_is_named() -> None:
         "models.m.profile.names a",
         "models.m.profile.takes b",
     ]
+
+
+@each_case(
+    ("row", "expected"),
+    [
+        ({"base_url": "http://h/v1", "api_key": "$ecret"}, []),
+        ({"base_url": "http://h/responses", "api_key": "${K"}, []),
+        (
+            {"base_url": "http://h/v1/chat/completions/", "api_key": "$OWN_KEY"},
+            [
+                "upstreams.a.base_url ends with /chat/completions, which the gateway adds itself: leave it out",
+                "upstreams.a.api_key begins with $: a variable is written ${OWN_KEY}",
+            ],
+        ),
+        (
+            {"base_url": "http://h/v1/messages", "api": "messages"},
+            ["upstreams.a.base_url ends with /messages, which the gateway adds itself: leave it out"],
+        ),
+        ({"base_url": "http://h/v1beta", "api": "gemini"}, []),
+    ],
+)
+def test_an_address_and_a_key_that_will_hardly_work_are_named(row: dict[str, str], expected: list[str]) -> None:
+    settings = Settings.model_validate({"upstreams": {"a": row}, "passthrough": "a"})
+    assert [*find_suspect_upstreams(settings)] == expected
+    assert [line for line in find_warnings(settings) if line in expected] == expected

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from app.steps.tool_parsers.families import FAMILIES
@@ -50,29 +50,61 @@ def _rows() -> Iterator[_Row]:
         yield _Row(fault, marks)
 
 
-def _write_row(row: _Row) -> str:
+def _text_rows(rows: Iterable[_Row]) -> Iterator[str]:
     """Name the families that do not give the call; those without such a place are only counted."""
-    others: dict[str, list[str]] = {}
-    for family, mark in row.marks.items():
-        if mark not in "✓–":
-            others.setdefault(mark, []).append(f"`{family}`")
-    named = "; ".join(f"{mark} {', '.join(families)}" for mark, families in others.items())
-    count = sum(mark != "–" for mark in row.marks.values())
-    return f"| {row.fault.place}: {row.fault.operator} | {count} | {named} | {row.fault.source} |"
+    faults: dict[tuple[str, int, str], list[str]] = {}
+    for row in rows:
+        others: dict[str, list[str]] = {}
+        for family, mark in row.marks.items():
+            if mark not in "✓–":
+                others.setdefault(mark, []).append(f"`{family}`")
+        named = "; ".join(f"{mark} {', '.join(families)}" for mark, families in others.items())
+        count = sum(mark != "–" for mark in row.marks.values())
+        fault = _with_origin(row.fault.operator, row.fault.source)
+        faults.setdefault((row.fault.place, count, named), []).append(fault)
+    for (place, count, named), several in faults.items():
+        yield f"| {place} | {count} | {'; '.join(several)} | {named} |"
 
 
 def _call_rows() -> Iterator[str]:
-    for fault in CALL_FAULTS:
-        marks = "".join(_MARKS[judge_call(fault, api, 5)] for api in APIS)
-        yield f"| {fault.place} {_write_code(fault.operator)} | {marks} | {fault.source} |"
+    yield from _join_rows(
+        (
+            fault.place,
+            "".join(_MARKS[judge_call(fault, api, 5)] for api in APIS),
+            _write_code(fault.operator),
+            fault.source,
+        )
+        for fault in CALL_FAULTS
+    )
 
 
 def _reply_rows() -> Iterator[str]:
-    for fault in REPLY_FAULTS:
-        marks = "".join(_REPLY_MARKS[_reply_outcome(fault, api)] for api in REPLY_APIS)
-        reason = REPLY_EXCEPTIONS.get((fault.place, fault.operator), "")
-        source = f"{fault.source}: {reason}" if reason else fault.source
-        yield f"| {fault.place}: {fault.operator} | {marks} | {source} |"
+    yield from _join_rows(
+        (
+            fault.place,
+            "".join(_REPLY_MARKS[_reply_outcome(fault, api)] for api in REPLY_APIS),
+            fault.operator,
+            _origin(fault),
+        )
+        for fault in REPLY_FAULTS
+    )
+
+
+def _origin(fault: ReplyFault) -> str:
+    return REPLY_EXCEPTIONS.get((fault.place, fault.operator), fault.source)
+
+
+def _join_rows(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
+    """Write one row for all faults of a place with the same marks, each with its source where it has one."""
+    faults: dict[tuple[str, str], list[str]] = {}
+    for place, marks, fault, source in rows:
+        faults.setdefault((place, marks), []).append(_with_origin(fault, source))
+    for (place, marks), named in faults.items():
+        yield f"| {place} | {marks} | {'; '.join(named)} |"
+
+
+def _with_origin(fault: str, source: str) -> str:
+    return fault if source == "derived" else f"{fault} ({source})"
 
 
 def _reply_outcome(fault: ReplyFault, api: ApiName) -> Outcome | None:
@@ -85,6 +117,15 @@ def _reply_outcome(fault: ReplyFault, api: ApiName) -> Outcome | None:
             usages = find_usages(reply, may_be_lost=fault.loses_usage)
             found.add(judge_events(Told(read_batches(api, data, len(data))), reply, usages))
     return next((one for one in _ORDER if one in found), None)
+
+
+def _report_rows() -> Iterator[str]:
+    """Name the reports of each outcome."""
+    judged = [(report.source, judge_report(report)) for report in (*TEXT_REPORTS, *LATER_TEXT_REPORTS)]
+    judged += [(report.source, judge_call_report(report)) for report in CALL_REPORTS]
+    for outcome in dict.fromkeys(outcome for _, outcome in judged):
+        sources = [source for source, one in judged if one == outcome]
+        yield f"- {outcome} ({len(sources)}): {', '.join(sources)}"
 
 
 def _write_code(text: str) -> str:
@@ -103,9 +144,8 @@ def document() -> str:
         [
             "# Faults of function calls",
             "",
-            "Written by `scripts/fault-model` from `tests/faults`. Model servers send function calls with faults that",
-            "are reported again and again, each time at another model and another place. So the faults are a table of",
-            "operators, which are applied to calls as each family of models writes them, by one and by two.",
+            "Written by `scripts/fault-model` from `tests/faults`. The faults that are reported of function calls are a table",
+            "of operators, which are applied to calls as each family of models writes them, by one and by two.",
             "What must come out is known: the call; or text, with a warning; never another call, other arguments, or",
             "markup without a warning. `tests/faults` tries every cell, whole, byte by byte and cut by chance.",
             "",
@@ -116,9 +156,9 @@ def document() -> str:
             "",
             f"Families: {', '.join(f'`{family}`' for family in FAMILIES)}. Cells: {counts}.",
             "",
-            "| fault | families with such a place | not ✓ | source |",
+            "| place | families with such a place | faults, with the source of each that was reported | not ✓ |",
             "|---|---|---|---|",
-            *map(_write_row, rows),
+            *_text_rows(rows),
             "",
             "Two faults leave nothing by which a call could be known in these pairs:",
             "",
@@ -131,7 +171,7 @@ def document() -> str:
             "",
             f"One mark for each API: {', '.join(APIS)}.",
             "",
-            "| place and fault | APIs | source |",
+            "| place | APIs | faults, with the source of each that was reported |",
             "|---|---|---|",
             *call_rows,
             "",
@@ -142,23 +182,18 @@ def document() -> str:
             "## Whole replies",
             "",
             "Everything else of a reply: ✓ is the reply, w the reply or a part of it with a warning, e an error, – an",
-            "API without such a place, ✗ an exception, whose reason stands behind its source. Three known replies are",
-            "streamed by each API with each fault, in one read and in reads of seven bytes, and read by clients of all",
-            "formats; those of Messages and Responses also where the server's own events go on to a client of the same",
-            "API.",
+            "API without such a place, ✗ an exception, with its reason. Three known replies are streamed by each API",
+            "with each fault, in one read and in reads of seven bytes, and read by clients of all formats; those of",
+            "Messages and Responses also where the server's own events go on to a client of the same API.",
             "",
             f"One mark for each API: {', '.join(REPLY_APIS)}.",
             "",
-            "| fault | APIs | source |",
+            "| place | APIs | faults, with the source of each that was reported |",
             "|---|---|---|",
             *_reply_rows(),
             "",
             SIDE_BY_SIDE,
             "## Public reports",
-            "",
-            "Twenty reports of 2026, chosen before the first of them was tried. Before the model of faults none of",
-            "them was read as it was meant, with it 11 at the first try and 3 with a warning. The others showed",
-            "operators that the table did not have; now 18 are right and 2 have a warning.",
             "",
             "The latest set has 79 reports of 2026 about texts, calls, reasoning, endings and usage. They were",
             "chosen from the results of searches by server and kind, in their order: each that says what was sent and",
@@ -166,10 +201,7 @@ def document() -> str:
             "last delta (infiniflow/ragflow#15443), a call behind a garbled word (bayesimpact/bayes-platform#731), and",
             "Azure's note that a text was not filtered (BaranziniLab/biorouter#326), which is no refusal.",
             "",
-            "| report | outcome |",
-            "|---|---|",
-            *(f"| {report.source} | {judge_report(report)} |" for report in (*TEXT_REPORTS, *LATER_TEXT_REPORTS)),
-            *(f"| {report.source} | {judge_call_report(report)} |" for report in CALL_REPORTS),
+            *_report_rows(),
             "",
         ]
     )
@@ -180,9 +212,8 @@ SIDE_BY_SIDE = """\
 
 The parsers of vLLM 0.33.0 and SGLang 0.5.23, imported without their engines, read the same texts, whole and token by
 token: each family's call with 23 sets of values (empty, with line breaks, quotes, tags and entities, numbers as texts,
-nested), alone and behind a sentence, and the faults of the table above. Compared are the families whose parser there
-reads the call without a fault. With the family configured, no text that one of them reads right is read otherwise
-here; without, a call of `pythonic` that has lost its opening stays text, with a warning.
+nested), alone and behind a sentence, and the faults of the table above, where their parser reads the call without a
+fault. With the family configured, no text that one of them reads right is read otherwise here.
 
 | | families | calls without a fault | calls with a fault |
 |---|---|---|---|
@@ -192,9 +223,8 @@ here; without, a call of `pythonic` that has lost its opening stays text, with a
 Where they differ from each other or from here:
 
 - a line break at the end of a text of MiniMax, Muse and MiniCPM 5: their templates write texts as they are, and vLLM
-  keeps it. SGLang drops it, as this gateway did before the comparison.
+  keeps it, as this gateway does. SGLang drops it.
 - the same of Step 3, dots and Seed-OSS: all three drop one break on each side, because these models write breaks there.
-- an empty array of MiniMax-M3 is a list in all three; here it was a text before the comparison.
 - HTML entities in a text of MiMo: SGLang decodes them, vLLM and this gateway keep them.
 - a missing closer, a name with a prefix, a token behind the call: there the call is lost, or has another name.
 
@@ -208,7 +238,7 @@ tag twice, with a second block, with tags in the answer. Here each text was also
 | SGLang | 32 | 837 of 1,088 | 1,070 |
 
 - a tag twice: SGLang and some parsers of vLLM show the second opening in the reasoning and the second closing in the
-  answer. So did this gateway before the comparison.
+  answer.
 - a second block behind the first: both have it in the answer.
 - without reasoning: vLLM's parsers and some of SGLang's, which expect some, take the whole answer for it.
 - tags that the answer names: vLLM leaves them out of streams.

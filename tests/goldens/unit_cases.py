@@ -21,13 +21,9 @@ Json = dict[str, Any]
 Entry = tuple[str, str]
 """Its name, and why it differs: blank where it does not."""
 BY_WORDS = (
-    "the messages that remain when a conversation is truncated; each word counts as one token, and a call of the"
-    " recordings as 14 more, as in the recorded counts"
+    "the messages that remain when a conversation is truncated; each word counts as one token, and a call as 14 more"
 )
-BY_RANKS = (
-    "the same, with tokens counted by the package's own ranks (`utils/qwen.tiktoken`; figures in"
-    " `tests/goldens/real_ranks.json`, computed again where the package is installed)"
-)
+BY_RANKS = "the same, with tokens counted by the package's own ranks (`utils/qwen.tiktoken`)"
 INNER = "the original's inner function, there is none here: its cases are those of the whole text"
 
 
@@ -36,15 +32,6 @@ class Unit:
     file: str
     about: str
     entries: list[Entry]
-
-    @property
-    def differences(self) -> dict[str, list[str]]:
-        """The names of entries by their reason, each once."""
-        found: dict[str, dict[str, None]] = {}
-        for name, reason in self.entries:
-            if reason:
-                found.setdefault(reason, {})[name] = None
-        return {reason: list(names) for reason, names in found.items()}
 
     @property
     def equal(self) -> int:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -196,10 +196,21 @@ def join_deltas(answer: Answer) -> str:
             for key, item in value.items():
                 collect(item, f"{name}.{key}")
         elif isinstance(value, list):
-            for item in value:
-                collect(item, name)
+            for number, item in enumerate(value):
+                collect(item, f"{name}{number if name.endswith('.messages') else ''}")
 
     for line in answer.body.decode().split("\n"):
         if line.startswith("data: {"):
-            collect(json.loads(line[6:]), "")
+            frame = json.loads(line[6:])
+            # Messages of `/v1/chat` are apart, as reasoning and text of AutoGen are.
+            apart = (frame["index"] if "seq" in frame and "index" in frame else ""), frame.get("metadata")
+            collect(frame, str(apart))
     return "\n".join(texts.values())
+
+
+def list_strings(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, str):
+        yield place
+    elif isinstance(value, dict | list):
+        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from list_strings(item, (*place, name))

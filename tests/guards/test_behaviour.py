@@ -7,53 +7,9 @@ from typing import Any
 import pytest
 from app.access.key_ring import hash_key
 
+from tests.each_case import each_case
 from tests.guards.golden_runner import Json, Run, run_case
-
-CHAT = "/v1/chat/completions"
-FINE: Json = {"chunks": [{"content": "Fine."}], "finish": "stop"}
-LS: Json = {"type": "function", "function": {"name": "ls", "parameters": {"type": "object", "properties": {}}}}
-CALL: Json = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": '{"dir":"/"}'}}
-REJECT: Json = {"verdict": "reject", "reason": "zebra"}
-
-
-def play(
-    guards: Json,
-    requests: list[Json],
-    upstream: list[Json] | None = None,
-    answers: list[Json] | None = None,
-    default: Json | None = None,
-    **config: Any,
-) -> Run:
-    rows = {name: {"url": "<webhook:house>", **row} if "detectors" not in row else row for name, row in guards.items()}
-    masking = {"key": "0" * 64, "notice": False, **config.pop("masking", {})}
-    given = {
-        "config": {"guards": rows, "masking": masking, **config},
-        "webhooks": {"house": {"answers": answers or [], "default": default or {"verdict": "pass"}}},
-        "requests": [{"path": CHAT, "body": {"model": "m", **body}} for body in requests],
-        "upstream": upstream if upstream is not None else [FINE] * len(requests),
-    }
-    return run_case({"given": given})
-
-
-def user(*texts: str) -> Json:
-    return {"messages": [{"role": "user", "content": text} for text in texts]}
-
-
-def history(result: str, question: str = "List files") -> Json:
-    messages: list[Json] = [
-        {"role": "user", "content": question},
-        {"role": "assistant", "content": None, "tool_calls": [CALL]},
-        {"role": "tool", "tool_call_id": "c1", "content": result},
-    ]
-    return {"messages": messages, "tools": [LS]}
-
-
-def asked(run: Run) -> list[Json]:
-    return [call["body"] for call in run.played.asked.get("house", [])]
-
-
-def sent_texts(run: Run, number: int = 0) -> list[str]:
-    return [message["content"] for message in run.played.sent[number]["messages"] if message.get("content")]
+from tests.guards.played_cases import CALL, CHAT, FINE, LS, REJECT, asked, history, play, sent_texts, user
 
 
 def test_the_own_form_gets_all_groups_at_once_and_names_what_it_refuses() -> None:
@@ -286,6 +242,23 @@ def test_a_reply_without_a_verdict_is_not_sent(stream: bool) -> None:
     assert b"Fine" in passes.clients[0].answer.body
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_reply_that_goes_on_without_a_verdict_says_so_and_is_not_known_later(stream: bool) -> None:
+    odd, rows = {"if": "Fine", "body": {"verdict": "maybe"}}, {"house": {"on_failure": "pass"}}
+    later = {
+        "messages": [*user("Hi")["messages"], {"role": "assistant", "content": "Fine."}, *user("More")["messages"]]
+    }
+    requests = [{**body, "stream": stream} for body in (user("Hi"), user("Hi"), later)]
+    run = play(rows, requests, answers=[{**odd, "times": 2}], cache={"url": "memory:"})
+    assert len(run.played.sent) == 3, "a reply that nothing has looked at is not stored"
+    for client in run.clients[:2]:
+        assert b"Fine" in client.answer.body
+        assert b"the guard house gave no verdict, and this reply was sent without it" in client.answer.body
+    assert b"gave no verdict" not in run.clients[2].answer.body
+    texts = [part["text"] for one in asked(run) if one["phase"] == "request" for part in one["parts"]]
+    assert texts == ["Hi", "Fine.", "More"]
+
+
 def test_replaced_arguments_must_be_an_object() -> None:
     reply = {"chunks": [{"tool_calls": [{"index": 0, **CALL}]}], "finish": "tool_calls"}
     body = {**user("Hi"), "tools": [LS], "stream": True}
@@ -316,6 +289,29 @@ def test_an_overlap_is_sent_again_and_may_not_change() -> None:
     run = play(rows, [{**user("Hi"), "stream": True}], [reply], [{"if": "Then", "body": changed}])
     assert b"Then" not in run.clients[0].answer.body
     assert b"overloaded" in run.clients[0].answer.body
+
+
+@each_case(
+    "first, then, expected",
+    [
+        ("Part 94111111111111111. Yes it is.\n", "So we go on.", "So we go on."),
+        ("They are not at home. But Ann\n", "Lee is here.", "[FULL_NAME] is here."),
+    ],
+)
+def test_a_detector_finds_no_value_in_an_overlap_and_the_rest_of_one_behind_it(
+    first: str, then: str, expected: str
+) -> None:
+    rows = {
+        "pii": {
+            **{"detectors": ["card", "full_name"], "action": "redact", "stream": "window"},
+            **{"window_characters": 30, "overlap_characters": 29},
+        }
+    }
+    reply = {"chunks": [{"content": first}, {"content": then}], "finish": "stop"}
+    masking = {"patterns": {"full_name": r"Ann\sLee"}}
+    run = play(rows, [{**user("Hi"), "stream": True}], [reply], masking=masking)
+    assert run.clients[0].reply is not None
+    assert run.clients[0].reply.text == first + expected
 
 
 def test_two_sessions_have_other_placeholders_if_the_operator_wants() -> None:
@@ -473,6 +469,20 @@ def test_the_details_of_a_failure_do_not_pass_by_a_guard() -> None:
         assert (b"zebra" in run.clients[0].answer.body) is shown, run.clients[0].answer.body
 
 
+@each_case(
+    "action, shown",
+    [("reject", "[withheld by policy words: it has a value of the kind WORD]"), ("redact", "no [WORD]")],
+)
+def test_detectors_look_at_the_words_of_a_failure(action: str, shown: str) -> None:
+    failed = {"error": {"message": "no zebra", "type": "server_error"}}
+    rows = {"words": {"detectors": ["word"], "action": action}}
+    for stream in (True, False):
+        upstream = [{"status": 400, "body": failed}]
+        run = play(rows, [{**user("Hi"), "stream": stream}], upstream, masking={"patterns": {"word": "zebra"}})
+        assert shown in run.clients[0].answer.body.decode()
+        assert b"zebra" not in run.clients[0].answer.body
+
+
 def test_a_service_gets_the_trace_of_its_request() -> None:
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     given = {
@@ -509,6 +519,22 @@ def test_presidio_gets_no_headers_of_other_guards_and_the_trace() -> None:
     presidio, house = run.played.asked["presidio"][0]["headers"], run.played.asked["house"][0]["headers"]
     assert ("x-team" in presidio, house["x-team"]) == (False, "red")
     assert presidio["traceparent"].startswith(parent[:35])
+
+
+def test_presidio_gets_no_value_that_is_masked_and_its_places_count_in_what_it_got() -> None:
+    text, shown = "🙂 ann@example.com is Ann Lee.", "🙂 [EMAIL_YGDF6NR7] is Ann Lee."
+    spans = [{"start": shown.index(part), "end": shown.index(part) + len(part)} for part in ("EMAIL_YG", "Ann Lee")]
+    body = [{**span, "entity_type": "PERSON", "score": 0.9} for span in spans]
+    rows: Json = {"pii": {"detectors": ["email"]}, "names": {"api": "presidio"}}
+    reply = {"chunks": [{"content": "[EMAIL_YGDF6NR7], [PERSON_MLTYGLO3]"}], "finish": "stop"}
+    run = play(rows, [user(text)], [reply], answers=[{"if": "Ann", "body": body}], default={})
+    assert [one["text"] for one in asked(run)] == [shown]
+    assert sent_texts(run) == ["🙂 [EMAIL_YGDF6NR7] is [PERSON_MLTYGLO3]."]
+    assert run.clients[0].reply is not None
+    assert run.clients[0].reply.text == "ann@example.com, Ann Lee"
+    rows["names"]["sees"] = "original"
+    run = play(rows, [user(text)], answers=[{"if": "Ann", "body": []}], default={})
+    assert [one["text"] for one in asked(run)] == [text]
 
 
 def test_what_presidio_found_is_masked_if_it_fails_for_other_texts() -> None:

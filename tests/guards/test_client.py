@@ -1,6 +1,7 @@
 """A guard that is slow, broken or lies is a failure, over real sockets."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -72,6 +73,36 @@ async def test_this_is_a_failure(reply: Reply, count: int) -> None:
     assert "secret" not in str(caught.value)
 
 
+PASS = json.dumps({"action": "NONE"}).encode()
+MANY = 400
+HOSTILE = [
+    (Reply([b"x" * 65536] * MANY, 200, {}, chunked=True), "larger than", 1),
+    (Reply([b"HTTP/1.1 200 OK\r\n", *[b"x: %b\r\n" % (b"y" * 900)] * MANY], None), "connection", 2),
+    (Reply([b"HTTP/1.1 200 OK\r\nx: ", *[b"y" * 65536] * MANY], None), "connection", 2),
+    (Reply([b"HTTP/1.1 102 Processing\r\n\r\n" * 100] * MANY, None), "connection", 2),
+    (
+        Reply([b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2;", *[b"y" * 65536] * MANY], None),
+        "connection",
+        2,
+    ),
+    (Reply([gzip.compress(PASS)], 200, {"content-encoding": "gzip"}), "not JSON", 1),
+    (Reply([PASS + PASS], 200, {}), "not JSON", 1),
+    (Reply([b"[" * 1_000_000], 200, {}), "not JSON", 1),
+    (Reply([b'{"action": "GUARDRAIL_INTERVENED", "texts": ["\\ud800"]}'], 200, {}), "not JSON", 1),
+    (Reply([b'{"action": "BLOCKED", "blocked_reason": "\xff"}'], 200, {}), "not JSON", 1),
+]
+
+
+@each_case("reply, cause, count", HOSTILE)
+async def test_a_hostile_answer_is_a_failure_that_costs_little(reply: Reply, cause: str, count: int) -> None:
+    rule = replace(RULE, timeout_seconds=20.0)
+    async with serving(reply, rule=rule) as (server, client), asyncio.timeout(10):
+        with pytest.raises(GuardError, match=cause):
+            await client.ask(ASKED)
+    assert len(server.requests) == count
+    assert all(connection.sent < MANY // 2 for connection in server.connections)
+
+
 async def test_a_guard_that_does_not_answer_fails_in_time() -> None:
     async with serving(Reply(hold=asyncio.Event())) as (_, client):
         with pytest.raises(GuardError, match=r"within 0\.5 s"):
@@ -93,6 +124,44 @@ async def test_after_five_failures_a_guard_is_not_asked_for_a_while() -> None:
         server.replies = [answer({"action": "NONE"})]
         await asyncio.sleep(0.55)
         assert await client.ask(ASKED) == Pass()
+
+
+async def test_a_check_that_a_guard_does_not_take_stops_no_others() -> None:
+    for status in (400, 413, 422):
+        async with serving(*[answer({}, status)] * 8, answer({"action": "NONE"})) as (server, client):
+            for _ in range(8):
+                with pytest.raises(GuardError, match=f"status {status}"):
+                    await client.ask(ASKED)
+            assert await client.ask(ASKED) == Pass()
+            assert len(server.requests) == 9
+
+
+async def test_many_texts_of_one_request_that_a_guard_fails_at_stop_no_others() -> None:
+    rule = replace(RULE, api="presidio")
+    async with serving(*[answer({"error": "too long"}, 500)] * 24, answer([]), rule=rule) as (server, client):
+        of_one = replace(ASKED, request_id="req-1")
+        found = await client.find_spans([f"text {number}" for number in range(12)], of_one)
+        assert all(isinstance(one, GuardError) for one in found)
+        assert await client.find_spans(["Hello"], replace(ASKED, request_id="req-2")) == [[]]
+        assert len(server.requests) == 25
+
+
+async def test_checks_of_one_request_that_nothing_answers_do_not_wait_one_after_the_other() -> None:
+    client = GuardClient(replace(RULE, url="http://127.0.0.1:1"), PushTransport())
+    for _ in range(5):
+        with pytest.raises(GuardError, match="connection"):
+            await client.ask(replace(ASKED, request_id="req-1"))
+    with pytest.raises(GuardError, match="asked again later"):
+        await client.ask(replace(ASKED, request_id="req-1"))
+
+
+async def test_a_failure_is_logged_with_name_address_and_cause(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(answer({}, 401)) as (server, client):
+        with pytest.raises(GuardError):
+            await client.ask(ASKED)
+        assert [record.message for record in caplog.records] == [
+            f"the guard house at {server.url} gave no verdict: it answers with the status 401"
+        ]
 
 
 async def test_a_check_that_is_too_large_is_not_sent() -> None:

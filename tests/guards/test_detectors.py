@@ -82,7 +82,8 @@ HOSTILE = (
 
 
 def find(name: str, text: str) -> list[str]:
-    return [text[span.start : span.end] for span in choose_spans(text, DETECTORS[name](text), lambda value: False)]
+    groups = choose_spans(text, DETECTORS[name](text), lambda value: False)
+    return [text[group[0].start : group[-1].end] for group in groups]
 
 
 @each_case("name, text, found", FOUND)
@@ -115,12 +116,17 @@ def test_a_pattern_finds_its_first_group() -> None:
 
 
 def test_of_values_that_overlap_the_earlier_counts_then_the_longer() -> None:
-    spans = [Span(4, 9, "A"), Span(0, 5, "B"), Span(0, 6, "C"), Span(6, 8, "D")]
-    assert [span.kind for span in choose_spans("x" * 10, spans, lambda value: False)] == ["C", "D"]
+    spans = [Span(3, 5, "A"), Span(0, 5, "B"), Span(0, 6, "C"), Span(6, 8, "D")]
+    assert choose_spans("x" * 10, spans, lambda value: False) == [[spans[2]], [spans[3]]]
+
+
+def test_of_values_that_overlap_the_end_of_the_later_belongs_to_the_earlier() -> None:
+    spans = [Span(4, 9, "A"), Span(0, 5, "B"), Span(8, 10, "C"), Span(10, 11, "D")]
+    assert choose_spans("x" * 12, spans, lambda value: False) == [[spans[1], spans[0], spans[2]], [spans[3]]]
 
 
 def test_a_text_like_a_placeholder_is_no_value() -> None:
     find_words = make_pattern("WORD", "[A-Z]{4,}")
     text = "ABCD [EMAIL_YGDF6NR7] EFGH"
     spans = choose_spans(text, find_words(text), lambda value: value == "EFGH")
-    assert [text[span.start : span.end] for span in spans] == ["ABCD"]
+    assert [text[group[0].start : group[0].end] for group in spans] == ["ABCD"]

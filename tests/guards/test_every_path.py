@@ -9,6 +9,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from tests.guards.model_replies import write_chat
 from tests.guards.random_talk import (
     APIS,
     CHAT_PATHS,
@@ -104,12 +105,6 @@ class SplitWord(Servers):
         rest: list[Json] = [{"reasoning_content": "So"}, {"content": f"{WORD[3:]}."}]
         is_first = '"tool_call_id"' not in sent
         return write_chat(first if is_first else rest, "tool_calls" if is_first else "stop")
-
-
-def write_chat(deltas: list[Json], reason: str) -> list[bytes]:
-    choices: list[Json] = [*({"delta": delta} for delta in deltas), {"delta": {}, "finish_reason": reason}]
-    frames = [json.dumps({"choices": [{"index": 0, **choice}]}) for choice in choices]
-    return [f"data: {frame}\n\n".encode() for frame in (*frames, "[DONE]")]
 
 
 @pytest.mark.parametrize("stream", ["block", "window"])

@@ -5,8 +5,18 @@ from collections.abc import Sequence
 from app.chat.known_conversation import KnownConversation
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.guards.detectors import DETECTORS, Span
-from app.guards.masking import SpanRule, ValueMasker, mask_conversation, mask_message, mask_quotes
+from app.guards.masking import (
+    MaskedText,
+    Refused,
+    SpanRule,
+    ValueMasker,
+    mask_conversation,
+    mask_message,
+    mask_quotes,
+)
 from app.guards.placeholders import Placeholders
+
+from tests.each_case import each_case
 
 MAIL, WORD = "ann@example.com", "[EMAIL_YGDF6NR7]"
 
@@ -119,3 +129,78 @@ def test_two_values_with_one_word_have_two() -> None:
     assert word != WORD
     assert placeholders.values[word[1:-1]] == MAIL
     assert Placeholders(bytes(32), "a").mask("EMAIL", MAIL) != WORD
+
+
+def test_signed_reasoning_and_details_of_calls_mask_back_with_their_text() -> None:
+    masker = make_masker(Placeholders(bytes(32), ""))
+    mask_message(Message("user", (Text(f"To {MAIL}"),)), masker)
+    detail = {"type": "reasoning.text", "text": f"Mail {MAIL}", "signature": "c2ln"}
+    call = ToolCall("send", "{}", "c1", {"extra_content": {MAIL: [MAIL, 1]}})
+    given = Message("assistant", (Reasoning(f"Mail {MAIL}"), call), extra={"reasoning_details": [detail]})
+    masked, _ = mask_message(given, masker)
+    assert masked.extra == {"reasoning_details": [{**detail, "text": f"Mail {WORD}"}]}
+    assert masked.parts == (
+        Reasoning(f"Mail {WORD}"),
+        ToolCall("send", "{}", "c1", {"extra_content": {WORD: [WORD, 1]}}),
+    )
+    other = Message("assistant", (Text("Hm."),), extra={"reasoning_details": [{"text": "nothing"}]})
+    assert mask_message(other, masker)[0] is other
+
+
+def test_names_and_keys_are_masked_with_what_was_found_before() -> None:
+    masker = make_masker(Placeholders(bytes(32), ""))
+    masker.words["PERSON", "Ann Lee"] = "PERSON_AAAAAAAA"
+    message = Message("user", (Media("file", ("data:,",), name="Ann Lee.pdf"),), "Ann Lee")
+    masked, _ = mask_message(message, masker)
+    assert (masked.name, masked.parts) == (
+        "[PERSON_AAAAAAAA]",
+        (Media("file", ("data:,",), name="[PERSON_AAAAAAAA].pdf"),),
+    )
+    assert masker.mask_value({MAIL: ["Ann Lee", 1]}) == {WORD: ["[PERSON_AAAAAAAA]", 1]}
+
+
+def mask_with(text: str, *found: tuple[int, int, str, str]) -> tuple[MaskedText, ValueMasker]:
+    """Mask a text in which guards have found values: (start, end, guard, action)."""
+    spans = [(Span(start, end, guard.upper()), SpanRule(guard, action)) for start, end, guard, action in found]
+    masker = ValueMasker(lambda text: spans, Placeholders(bytes(32), ""), lambda value: False)
+    return masker.mask(text), masker
+
+
+def test_a_guard_that_observes_hides_no_value_from_others() -> None:
+    masked, masker = mask_with("Ask Ann Lee.", (4, 11, "try", "observe"), (4, 11, "names", "redact"))
+    assert (masked.text, masker.counts) == ("Ask [NAMES].", {"try": 1, "names": 1})
+
+
+def test_of_values_that_overlap_nothing_is_left() -> None:
+    masked, masker = mask_with("Ann Lee Vining.", (0, 7, "names", "mask"), (4, 14, "places", "mask"))
+    assert masked.text == f"[{masker.words['NAMES', 'Ann Lee Vining']}]."
+    masked, _ = mask_with("Ann Lee Vining.", (0, 7, "names", "mask"), (4, 14, "places", "reject"))
+    assert masked.refused == Refused("places", "PLACES")
+
+
+HIDDEN: list[tuple[tuple[int, int], tuple[int, int] | None]] = [
+    ((0, 3), (0, 3)),
+    ((0, 8), (0, 19)),  # a word counts as its whole value
+    ((6, 9), None),
+    ((4, 20), None),
+    ((19, 25), (4, 24)),
+    ((20, 25), (19, 24)),
+    ((21, 28), (20, 41)),
+    ((43, 44), (41, 42)),
+]
+
+
+@each_case("place, original", HIDDEN)
+def test_a_place_in_a_hidden_text_is_found_in_the_original(
+    place: tuple[int, int], original: tuple[int, int] | None
+) -> None:
+    masker = make_masker(Placeholders(bytes(32), ""))
+    text = f"Ask {MAIL} and 🙂 {MAIL}."
+    hidden = masker.hide(text)
+    assert hidden.text == f"Ask {WORD} and 🙂 {WORD}."
+    assert hidden.find_original(*place) == original
+
+
+def test_what_is_refused_or_redacted_is_hidden_and_what_is_counted_is_not() -> None:
+    for action, shown in (("reject", "[EMAIL]"), ("redact", "[EMAIL]"), ("observe", MAIL)):
+        assert make_masker(Placeholders(bytes(32), ""), action).hide(f"To {MAIL}").text == f"To {shown}"

@@ -4,7 +4,6 @@ all strings of a body."""
 import copy
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.guards.random_talk import (
     Servers,
     Talk,
     check_servers,
+    list_strings,
     make_guarded_settings,
 )
 from tests.in_process_gateway import Running
@@ -209,14 +209,6 @@ BODIES: list[tuple[str, str, Json]] = [
 OF_CALLS = {"id", "call_id", "tool_call_id", "tool_use_id", "name", "arguments", "input", "a"}
 """Names and ids of calls are sent as they are. Their arguments are the model's: only values that stand before them are
 replaced there."""
-
-
-def list_strings(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if isinstance(value, str):
-        yield place
-    elif isinstance(value, dict | list):
-        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from list_strings(item, (*place, name))
 
 
 def add_value(body: Json, place: tuple[Any, ...]) -> Json:

@@ -7,7 +7,7 @@ import pytest
 from app.guards.client import check_replacements
 from app.guards.presidio import make_kind, read_spans, write_analysis
 from app.guards.services import SERVICES
-from app.guards.verdicts import GuardError, Pass, Question, Reject, Replace, TextPart, Verdict, cut_reason
+from app.guards.verdicts import GuardError, Pass, Question, Reject, Replace, TextPart, Verdict, cut_category, cut_reason
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,6 +114,17 @@ VERDICTS: list[tuple[str, Json, Verdict]] = [
         {"verdict": "reject", "reason": "no", "category": "c", "parts": [CALL.id]},
         Reject("no", "c", (CALL.id,)),
     ),
+    ("parley", {"verdict": "reject", "reason": "no", "parts": []}, Reject("no")),
+    ("parley", {"verdict": "reject", "reason": "no", "parts": [{}]}, Reject("no")),
+    ("parley", {"verdict": "reject", "reason": "no", "parts": [CALL.id, "other"]}, Reject("no")),
+    ("agentgateway", {"action": {"reject": "no"}}, Reject("no")),
+    ("agentgateway", {"action": {"reject": None}}, Reject("no reason was given")),
+    ("litellm", {"action": "BLOCKED", "texts": 1, "stream_holdback_chars": "x"}, Reject("no reason was given")),
+    (
+        "moderation",
+        {"results": [{"flagged": True, "category_scores": {"hate": "high"}}, {"flagged": False}]},
+        Reject("flagged", None, (TEXT.id,)),
+    ),
     ("parley", {"verdict": "reject"}, Reject("no reason was given")),
     ("moderation", {"results": [{"flagged": False}, {"flagged": False}]}, Pass()),
     (
@@ -161,9 +172,6 @@ FAILURES: list[tuple[str, Any]] = [
     ("parley", {"verdict": "allow"}),
     ("parley", {"verdict": "replace"}),
     ("parley", {"verdict": "replace", "parts": {"other": "x"}}),
-    ("parley", {"verdict": "reject", "parts": []}),
-    ("parley", {"verdict": "reject", "parts": [{}]}),
-    ("parley", {"verdict": "reject", "parts": ["other"]}),
     ("moderation", {"results": [{"flagged": False}]}),
     ("moderation", {"results": [{"flagged": "no"}, {"flagged": False}]}),
     ("moderation", {"results": [{"flagged": False, "category_scores": [0.9]}, {"flagged": False}]}),
@@ -182,6 +190,8 @@ def test_a_threshold_refuses_what_is_not_flagged() -> None:
     answer = {"results": [{"flagged": False, "category_scores": {"hate": 0.4}}, {"flagged": False}]}
     assert read("moderation", answer, thresholds={"hate": 0.3}) == Reject("hate", "hate", (TEXT.id,))
     assert read("moderation", answer, thresholds={"hate": 0.5}) == Pass()
+    with pytest.raises(GuardError, match="violense"):
+        read("moderation", answer, thresholds={"violense": 0.5})
     service = SERVICES["moderation"]
     assert service.write(ASKED, "", {})["input"] == ["A zebra.", '{"a":1}']
     assert {service.make_url(base, ASKED) for base in ("http://h", "http://h/v1", "http://h/v1/moderations")} == {
@@ -192,7 +202,7 @@ def test_a_threshold_refuses_what_is_not_flagged() -> None:
 def test_presidio_finds_spans_of_code_points() -> None:
     assert write_analysis("x", {"language": "de"}) == {"language": "de", "text": "x"}
     answer = [{"start": 2, "end": 5, "entity_type": "PERSON"}, {"start": 0, "end": 1, "entity_type": "CREDIT_CARD"}]
-    assert read_spans(answer, "🙂 Ann") == [(2, 5, "PERSON"), (0, 1, "CARD")]
+    assert read_spans([*answer, *answer], "🙂 Ann") == [(2, 5, "PERSON"), (0, 1, "CARD")]
     assert (make_kind("US_DRIVER_LICENSE"), make_kind("1"), make_kind("a-b")) == ("US_DRIVER_LICENS", "VALUE", "A_B")
 
 
@@ -208,6 +218,11 @@ def test_a_span_outside_of_the_text_is_a_failure(answer: Any) -> None:
 def test_a_reason_is_one_line_of_at_most_500_characters() -> None:
     assert cut_reason("a\n b") == "a b"
     assert len(cut_reason("x" * 900)) == 500
+    assert cut_reason("\x1b[31mred\u202e \ud800\x00end") == "[31mred end"
+
+
+def test_a_category_is_a_short_line() -> None:
+    assert [cut_category(given) for given in (None, "a\nb", "x" * 90, "\x00")] == [None, "a b", "x" * 63 + "…", None]
 
 
 ANY_JSON = st.recursive(

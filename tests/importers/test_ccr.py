@@ -20,6 +20,32 @@ def test_a_provider_is_an_upstream_with_models_that_clients_name_as_before() -> 
     assert notes == ["Router.default: is missing: clients name one of the models"]
 
 
+def test_a_model_that_only_the_router_names_is_one_of_its_provider() -> None:
+    transformer = ", transformer: {use: [[maxtoken, {max_tokens: 9}]], 'c:online': {use: [unknown]}}"
+    tree, notes = one(transformer, "Router: {default: 'p,a', webSearch: 'p,c:online', think: 'gone,a'}")
+    assert tree["models"]["c:online"] == {
+        "upstreams": ["p"],
+        "aliases": ["p,c:online"],
+        "profile": {"max_output_tokens": 9},
+    }
+    assert tree["models"]["ccr"]["rules"] == [{"when": {"tool": "web_search*"}, "use": "c:online"}]
+    assert notes == [
+        "Providers[0].transformer: 'unknown' was not taken",
+        "Router.think: there is no model 'gone,a'",
+    ]
+
+
+def test_rules_without_a_default_are_noted() -> None:
+    tree, notes = one(more="Router: {think: 'p,a'}")
+    assert "ccr" not in tree["models"] and "default_model" not in tree
+    assert notes == [
+        "Router.default: is missing: clients name one of the models",
+        "Router.think: is not taken without a `default`",
+    ]
+    _, notes = one(more="Router: {default: 'gone,a', think: 'p,b'}")
+    assert notes == ["Router.default: there is no model 'gone,a'", "Router.think: is not taken without a `default`"]
+
+
 @each_case(
     ("address", "upstream"),
     [
@@ -109,7 +135,7 @@ def test_what_cannot_be_taken_is_noted() -> None:
           - {name: p, api_base_url: 'http://h/v1', models: [ccr, 3]}
           - {name: q}
           - {name: v, api_base_url: 'https://us-aiplatform.googleapis.com', models: [g]}
-        Router: {default: 'p,ccr', think: 'p,z', odd: x}
+        Router: {default: 'p,ccr', think: 'z,a', odd: x}
         transformers: [{path: a.js}]
         CUSTOM_ROUTER_PATH: r.js
         LOG: true
@@ -119,7 +145,7 @@ def test_what_cannot_be_taken_is_noted() -> None:
     assert notes == [
         "Providers[1]: has no name, or no api_base_url",
         "Providers[2].api_base_url: servers of Vertex AI are not taken: docs/start/servers.md has their lines",
-        "Router.think: there is no model 'p,z'",
+        "Router.think: there is no model 'z,a'",
         "Router.odd: has no counterpart that is known",
         "transformers: a transformer in JavaScript cannot be taken",
         "CUSTOM_ROUTER_PATH: a router in JavaScript cannot be taken: write rules of the virtual model",

@@ -153,6 +153,7 @@ def test_what_cannot_be_a_model_is_noted(params: str, info: str, note: str) -> N
         ("model: openai/m, thinking: {type: disabled}", "{}", {"defaults": {"enable_thinking": False}}),
         ("model: openai/m, thinking: {type: adaptive}, context_window: 9", "{max_tokens: 8}", {"context_window": 9}),
         ("model: openai/m, max_retries: 20", "{}", {"max_retries": 10}),
+        ("model: openai/m, num_retries: 0, max_retries: 3", "{}", {}),
         ("model: openai/m", "{mode: chat, max_input_tokens: 128000}", {"context_window": 128000}),
         ("model: openai/m", "{mode: embedding, id: x}", {"endpoints": ["embeddings"]}),
         ("model: openai/m", "{supports_function_calling: false}", {"profile": {"native_tools": False}}),
@@ -174,6 +175,7 @@ def test_what_cannot_be_a_model_is_noted(params: str, info: str, note: str) -> N
             {"limits": {"requests_per_minute": 60, "tokens_per_minute": 1000, "concurrent_streams": 3}},
         ),
         ("model: openai/m, order: 2, weight: 3", "{}", {"upstreams": [{"name": "openai", "priority": 2}]}),
+        ("model: openai/m, weight: 0", "{}", {"upstreams": [{"name": "openai", "priority": 100}]}),
     ],
 )
 def test_what_a_deployment_says_of_its_model_is_kept(params: str, info: str, row: dict[str, Any]) -> None:
@@ -193,6 +195,7 @@ def test_what_a_deployment_says_of_its_model_is_kept(params: str, info: str, row
         ("model: openai/m", "{mode: realtime}", "model_list[0].model_info.mode: 'realtime' is not taken"),
         ("model: openai/bge-m3", "{}", "model_list[0].model_info.mode: is missing: 'embeddings' was guessed"),
         ("model: openai/flux", "{mode: image}", "model_list[0].model_info.mode: 'image' is not taken: 'images' was"),
+        ("model: openai/m, ssl_verify: false", "{}", "model_list[0].litellm_params.ssl_verify: certificates are"),
         ("model: openai/m", "{tier: free}", "model_list[0].model_info.tier: has no counterpart that is known"),
         ("model: openai/m", "3", "model_list[0].model_info: is not a table"),
     ],
@@ -221,6 +224,10 @@ def test_equal_deployments_share_the_load_by_weight_or_by_their_limits() -> None
         **weighted["m"],
         "limits": {"requests_per_minute": 1200},
     }
+    last = [{"name": "b", "priority": 100}]
+    assert deployments(f"{a}, weight: 5", f"{b}, weight: 0") == {"m": {"upstreams": ["a", *last]}}
+    twice = deployments(f"{a}, weight: 0", f"{b}, weight: 0", f"{a}, weight: 1")["m"]["upstreams"]
+    assert [(row["name"], row.get("priority", 1)) for row in twice] == [("a", 1), ("b", 100)]
     assert deployments(f"{a}, order: 1", f"{b}, order: 2") == {"m": {"upstreams": ["a", {"name": "b", "priority": 2}]}}
 
 
@@ -264,7 +271,23 @@ def test_the_pattern_for_all_names_is_the_passthrough() -> None:
           - {model_name: '*', litellm_params: {model: 'groq/*'}}
     """)
     assert (tree["passthrough"], "models" in tree) == ("openai", False)
-    assert notes == ["model_list[1].litellm_params.model: only one server can get all other names of models"]
+    assert [note.partition(": ")[::2] for note in notes] == [
+        (
+            "model_list[0].litellm_params.model",
+            "every name goes to OpenAI, not to the provider that it begins with: write a model for each other one,"
+            " such as model_name 'anthropic/*' with model 'anthropic/*'",
+        ),
+        ("model_list[1].litellm_params.model", "only one server can get all other names of models"),
+    ]
+    assert one("model: '*', api_base: 'http://h/v1'", rest="")[1] == [
+        "model_list[0].litellm_params.model: the pattern '*' is not taken: list the models of 'm'"
+    ]
+
+
+def test_a_file_without_models_says_where_they_may_be() -> None:
+    tree, notes = litellm("model_list: []\ngeneral_settings: {store_model_in_db: true}")
+    assert tree == {}
+    assert notes[0] == "model_list: is empty: models that LiteLLM keeps in its database are not read"
 
 
 TWO = """
@@ -284,6 +307,7 @@ model_list:
         ("router_settings: {content_policy_fallbacks: [{a: [b]}]}", {"fallbacks_on_content_filter": ["b"]}, []),
         ("router_settings: {num_retries: 2}", {"max_retries": 2}, []),
         ("litellm_settings: {drop_params: true, num_retries: 3}", {"max_retries": 3}, []),
+        ("router_settings: {num_retries: 0}\nlitellm_settings: {num_retries: 3}", {}, []),
         ("router_settings: {model_group_alias: {x: a, y: {model: a, hidden: true}}}", {"aliases": ["x", "y"]}, []),
         (
             "router_settings: {model_group_alias: {x: z, b: a}}",
@@ -350,6 +374,13 @@ def test_the_time_of_all_requests_is_that_of_servers_without_their_own() -> None
 @each_case(
     ("rest", "notes"),
     [
+        (
+            "litellm_settings: {cooldown_time: 30}\ngeneral_settings: {max_budget: 2.0}",
+            [
+                "litellm_settings.cooldown_time: a circuit breaker needs no setting",
+                "general_settings.max_budget: set spend_per_month of [limits]",
+            ],
+        ),
         (
             "litellm_settings: {cache: true, cache_params: {type: s3, s3_bucket_name: b}}",
             [

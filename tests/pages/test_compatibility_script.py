@@ -57,4 +57,10 @@ def test_the_table_of_other_apis_counts_streams_whole_replies_and_errors(
     monkeypatch.setattr(script, "MESSAGES", tmp_path)
     monkeypatch.setattr(script, "RESPONSES", tmp_path / "none")
     (row,) = script.other_apis().values()
-    assert row.cells() == (3, 1, 2, "3/3", "14", 0, 0, 0, 1, "stop 2", "authentication 1")
+    assert row.cells() == (3, 1, "14", 0, 0, 0)
+    said = " ".join(script.write_ends(row).split())
+    assert (
+        "3 of 3.** 1 have usage." in said
+        and "Finish reasons: stop 2." in said
+        and said.endswith("gets: authentication 1.")
+    )

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 from app.access.addresses import is_loopback
 from app.config.tables.base import NO_PROXY, HeaderName, Names, ProxyUrl, Seconds, Secret, Table, http_url, split_list
 from app.guards.expressions import find_slow_part
-from app.guards.rules import DETECTOR_NAMES, Action, GuardRule, MaskingRule, Scope, ServiceName
+from app.guards.rules import DETECTOR_NAMES, SECRETS, Action, GuardRule, MaskingRule, Scope, SecretRule, ServiceName
 from app.guards.verdicts import Phase
 from app.upstream.http.options import ConnectionOptions, parse_proxy
 
@@ -100,6 +100,8 @@ class Guard(Table):
                 raise ValueError('the api presidio finds values in requests only: set phases = ["request"]')
             if self.context == "all":
                 raise ValueError("the api presidio finds values in each text by itself: remove `context`")
+        if self.api == "moderation" and not _are_thresholds(self.params.get("thresholds", {})):
+            raise ValueError("`params.thresholds` must be a table of categories with numbers")
         for name in ("images", "tools"):
             if name in given and getattr(self, name) and self.api not in _SENDS_MORE:
                 raise ValueError(f"`{name}` is only for the apis {' and '.join(_SENDS_MORE)}: others get texts")
@@ -145,6 +147,10 @@ class Guard(Table):
         )
 
 
+def _are_thresholds(value: Any) -> bool:
+    return isinstance(value, dict) and all(type(limit) in (int, float) for limit in value.values())
+
+
 def _is_private(url: str) -> bool:
     """Whether texts that are sent to a URL cannot be read on the way from one network to another."""
     parsed = httpx.URL(url)
@@ -186,10 +192,12 @@ class MaskingSettings(Table):
     notice: bool = True
     ignore: Names = ("*@users.noreply.github.com",)
     patterns: dict[Word, Annotated[str, AfterValidator(_pattern)]] = Field(default_factory=dict)
+    rules_file: str | None = None
 
-    def make_rule(self, key: bytes) -> MaskingRule:
+    def make_rule(self, key: bytes, secret_rules: tuple[SecretRule, ...]) -> MaskingRule:
+        """`key` is for settings that have none."""
         given = bytes.fromhex(self.key.get_secret_value()) if self.key is not None else key
-        return MaskingRule(given, self.scope, self.restore, self.notice, self.ignore, self.patterns)
+        return MaskingRule(given, self.scope, self.restore, self.notice, self.ignore, self.patterns, secret_rules)
 
 
 def find_guard_mistakes(guards: Mapping[str, Guard], masking: MaskingSettings) -> list[str]:
@@ -209,7 +217,7 @@ def find_guard_mistakes(guards: Mapping[str, Guard], masking: MaskingSettings) -
     return mistakes
 
 
-def find_guard_warnings(guards: Mapping[str, Guard]) -> list[str]:
+def find_guard_warnings(guards: Mapping[str, Guard], masking: MaskingSettings) -> list[str]:
     out = [
         f"guards.{name}.on_failure is pass: while the guard fails, requests and replies go on without it"
         for name, row in guards.items()
@@ -220,4 +228,6 @@ def find_guard_warnings(guards: Mapping[str, Guard]) -> list[str]:
         for name, row in guards.items()
         if row.mode == "observe" or row.action == "observe"
     ]
+    if masking.rules_file is not None and not any(SECRETS in row.detectors for row in guards.values()):
+        out.append(f"masking.rules_file is not used: no guard has the detector {SECRETS}")
     return out

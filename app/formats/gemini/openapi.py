@@ -67,7 +67,7 @@ class GeminiContentReply(Described):
 class GeminiCandidate(Described):
     content: GeminiContentReply
     index: Literal[0]
-    finishReason: Literal["STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL"] | None = None
+    finishReason: Literal["STOP", "MAX_TOKENS", "SAFETY", "PROHIBITED_CONTENT", "MALFORMED_FUNCTION_CALL"] | None = None
     """In a stream only in the last chunk."""
     finishMessage: str | None = None
     groundingMetadata: dict[str, Any] | None = None

@@ -135,6 +135,7 @@ DATA_FIELDS = (
 """The fields of which a part has one."""
 
 STOP, MAX_TOKENS, SAFETY, MALFORMED_CALL = "STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL"
+PROHIBITED = "PROHIBITED_CONTENT"
 """Finish reasons. No other ones are written: a word that Google does not have ends as `other` in the AI SDK."""
 FORMAT = "google-gemini-v1"
 """The `format` of items of `reasoning_details` that are parts of Google's own."""

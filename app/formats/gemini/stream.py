@@ -28,7 +28,7 @@ from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.gemini.chunks import drop_finish, is_last, join_chunks, rename_model
 from app.formats.gemini.citations import write_grounding, write_read_pages
 from app.formats.gemini.errors import WRITE_ERROR
-from app.formats.gemini.schema import FORMAT, MALFORMED_CALL, MAX_TOKENS, SAFETY, STOP
+from app.formats.gemini.schema import FORMAT, MALFORMED_CALL, MAX_TOKENS, PROHIBITED, SAFETY, STOP
 from app.formats.gemini.signatures import find_own_signature, holds_something, write_signature
 from app.formats.own_details import count_details, drop_details
 from app.formats.seal import Seal
@@ -124,7 +124,9 @@ class _Parts:
         broken = [call for call in self._held if not is_whole(call)]
         self._held = []
         reason, message = _REASONS[finish.reason], None
-        if broken and finish.reason in ("stop", "tool_calls"):
+        if finish.policy is not None:
+            reason, message = PROHIBITED, finish.policy.sentence
+        elif broken and finish.reason in ("stop", "tool_calls"):
             names = ", ".join(dict.fromkeys(call.name for call in broken))
             reason, whole = MALFORMED_CALL, []
             message = f"the arguments of {names} are not a JSON object"

@@ -128,6 +128,13 @@ class ResponseEventEncoder(DeltaEncoder):
         # The server's own events may follow, of which one begins the reply.
         return b"" if self._passed else self._write_start()
 
+    def _begin(self) -> bytes:
+        """Begin the reply, if nothing has: the server's own events do not come, or not first."""
+        if self._passes is not None:
+            return b""
+        self._passes = False
+        return self._write_start()
+
     def _write_start(self) -> bytes:
         response = make_response(self._info, "in_progress")
         kinds = ("response.created", "response.in_progress")
@@ -187,9 +194,9 @@ class ResponseEventEncoder(DeltaEncoder):
     def _feed_passing(self, passed: PassedEvents, events: list[Event]) -> bytes:
         if self._passes is None and events:
             first = events[0]
-            self._passes = type(first) is Passed and (first.name != "response" or self._is_whole)
-            if not self._passes:
-                return self._write_start() + self.feed(events)
+            if type(first) is not Passed or (first.name == "response" and not self._is_whole):
+                return self._begin() + self.feed(events)
+            self._passes = True
         out: list[bytes] = []
         for place, event in enumerate(events):
             if type(event) is Passed:
@@ -520,6 +527,7 @@ class ResponseEventEncoder(DeltaEncoder):
     def fail(self, error: dict[str, Any]) -> bytes:
         if self._ahead is not None:
             return self._ahead
+        begun = self._begin()
         own = ("code", "message", "status", "usage", "server_tools")
         fields = {key: value for key, value in error.items() if key not in own}
         failure = {
@@ -532,7 +540,7 @@ class ResponseEventEncoder(DeltaEncoder):
         usage = write_usage(error.get("usage"))
         tools = {"parley": {"server_tools": error["server_tools"]}} if "server_tools" in error else {}
         self.response = self._make_response(status, error=failure, usage=usage, **tools)
-        return self._write_end(self.response)
+        return begun + self._write_end(self.response)
 
     def _make_response(self, status: str, **fields: Any) -> dict[str, Any]:
         """Return the Response at the end of the reply. What the server's own events have begun goes on."""

@@ -49,6 +49,8 @@ def read(answer: Any, question: Question, params: Mapping[str, Any]) -> Verdict:
 
 
 def _read_tagged(tag: str, value: Any, question: Question) -> Verdict:
+    if tag == "reject" and not isinstance(value, dict):
+        return Reject(value if isinstance(value, str) and value else _NO_REASON)
     if not isinstance(value, dict):
         raise GuardError("its answer has an unknown action")
     if tag == "pass":

@@ -61,13 +61,11 @@ def read(answer: Any, question: Question, params: Mapping[str, Any]) -> Verdict:
 
 
 def _read_reject(answer: Mapping[str, Any], ids: set[str]) -> Verdict:
+    """Read a refusal. One that does not name the parts in a way that can be read is of all of them."""
     reason, category, parts = answer.get("reason"), answer.get("category"), answer.get("parts")
-    if parts is not None and (
-        not isinstance(parts, list) or not parts or not all(isinstance(part, str) and part in ids for part in parts)
-    ):
-        raise GuardError("its answer refuses a part that it was not sent")
+    named = parts if isinstance(parts, list) and all(isinstance(part, str) and part in ids for part in parts) else []
     return Reject(
         reason if isinstance(reason, str) and reason else "no reason was given",
         category if isinstance(category, str) else None,
-        None if parts is None else tuple(parts),
+        tuple(named) or None,
     )

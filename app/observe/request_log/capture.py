@@ -212,6 +212,10 @@ class RequestCapture:
         return self._room.max_bytes > 0
 
     @property
+    def held_bytes(self) -> int:
+        return self._room.held
+
+    @property
     def is_guarded(self) -> bool:
         """Whether a guard may change the reply."""
         return self.list_values is not dict

@@ -16,6 +16,7 @@ from app.observe.request_log.redaction import (
     Find,
     is_stream,
     join_parts,
+    redact_figures,
     redact_stream,
     redact_text,
     redact_whole,
@@ -26,10 +27,9 @@ REPORT_VERSION = 1
 
 
 def redact_entry(entry: LoggedRequest, find: Find) -> LoggedRequest:
-    """Return an entry without what is found in its bodies, its warnings and its headers."""
-    warnings = tuple([redact_text(one, find) for one in entry.figures.warnings])
+    """Return an entry without what is found in its bodies, its headers and its figures."""
     bodies = tuple([_redact_body(body, find) for body in entry.bodies])
-    return replace(entry, figures=replace(entry.figures, warnings=warnings), bodies=bodies)
+    return replace(entry, figures=redact_figures(entry.figures, find), bodies=bodies)
 
 
 def _redact_body(body: Body, find: Find) -> Body:
@@ -44,7 +44,7 @@ def _redact_body(body: Body, find: Find) -> Body:
 def write_report(entry: LoggedRequest, models: Mapping[str, Any]) -> Json:
     """Return what `parley replay` reads. `models` are the settings of the models that were asked, without addresses."""
     figures: Json = msgspec.to_builtins(entry.figures)
-    for name in ("key", "team", "owner", "bodies", "content"):
+    for name in ("key", "team", "owner", "user", "bodies", "content"):
         del figures[name]
     return {
         "parley_report": REPORT_VERSION,

@@ -7,13 +7,14 @@ and by texts, so that what no entry needs is deleted with the last entry that do
 """
 
 import contextlib
+import errno
 import os
 import sqlite3
 import threading
 import time
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,6 +23,7 @@ import zstandard
 from msgspec import Struct
 from msgspec.structs import replace
 
+from app.observe.request_log.disk_reserve import DiskReserve
 from app.observe.request_log.entry import Body, BodyFacts, Figures, LoggedRequest
 from app.state.sqlite import empty_wal
 
@@ -31,6 +33,14 @@ _BUSY_SECONDS = 5.0
 _WAL_SECONDS = 2.0
 """How long a deletion waits for readers, so that the log of changes can be emptied."""
 DELETED_TOGETHER = 1000
+_DELETED_BYTES = 16 * 1024**2
+"""What is deleted is overwritten, so a transaction that deletes so many bytes takes as much place at first."""
+_PAGE = 4096
+_WAL_PAGES = 1000
+"""The log of changes is brought into the file when it has so many pages."""
+_RESERVE = 8 * 1024**2
+_LACK_SPACE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+"""What SQLite answers on a full disk: the last two, where files beside the database cannot be made or grow."""
 _LEVEL = 1
 """Of zstd. What is much alike, as the frames of a stream are, gets hardly smaller with a higher one."""
 _SCHEMA = """
@@ -57,6 +67,11 @@ Value: TypeAlias = str | int | float
 
 class LogFileError(Exception):
     """The file cannot be read or written now."""
+
+    def __init__(self, message: str, *, may_lack_space: bool = False) -> None:
+        super().__init__(message)
+        self.may_lack_space = may_lack_space
+        """Whether a full disk may be the cause."""
 
 
 class Query(Struct, frozen=True):
@@ -111,8 +126,10 @@ class NewEntry(Struct, frozen=True):
 class LogFile:
     """Its connection is used by threads in turns. Every method blocks, and raises LogFileError."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, reserve: int = 0) -> None:
+        """So many bytes of the disk are kept for deletions, where it is full."""
         self._path = path
+        self._reserve = DiskReserve(f"{path}-reserve", reserve)
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self.openings = 0
@@ -123,8 +140,8 @@ class LogFile:
         return self._path
 
     def measure(self) -> int:
-        """Return the bytes of the file and of its log of changes."""
-        size = 0
+        """Return the bytes of the file, of its log of changes, and of what is reserved for deletions."""
+        size = self._reserve.measure()
         for suffix in ("", "-wal"):
             with contextlib.suppress(OSError):
                 size += Path(self._path + suffix).stat().st_size
@@ -140,59 +157,89 @@ class LogFile:
     # Writing.
 
     @contextlib.contextmanager
-    def write(self) -> Iterator["EntryWriter"]:
-        """Write entries in one transaction: all of them, or none."""
+    def write(self, more: int = 0) -> Iterator["EntryWriter"]:
+        """Write entries of about so many bytes in one transaction: all of them, or none."""
+        try:
+            self._reserve.check(2 * more)  # they are first in the log of changes, and then in the file, too
+        except OSError as error:
+            raise LogFileError(f"{self._path}: {error.strerror}") from error
         with self._transaction() as connection:
             yield EntryWriter(connection)
 
     def delete(self, query: Query) -> int:
         """Delete the entries, with all pieces that no other entry needs, and return their number. Nothing of them is
         left in the file."""
-        deleted = last = 0
-        where, values = _write_where(query)
-        text = (
-            f"SELECT id FROM entries{where}{' AND' if where else ' WHERE'} id > ? ORDER BY id LIMIT {DELETED_TOGETHER}"
-        )
-        while True:
-            with self._transaction() as connection:
-                ids = [id_ for (id_,) in connection.execute(text, (*values, last))]
-                _delete_entries(connection, ids)
-            deleted += len(ids)
-            if len(ids) < DELETED_TOGETHER:
-                break
-            last = ids[-1]
-        if deleted:
-            self._shrink()
-        return deleted
+        return self._delete_in_steps(lambda most: self._delete_found(query, most))
 
     def trim(self, max_bytes: int, keep_days: float, now: float) -> int:
         """Delete the oldest entries until the file has at most so many bytes, and those that ended before so many days.
         Returns their number."""
         deleted = self.delete(Query(until=now - keep_days * 86400))
-        while self.measure() > max_bytes:
-            with self._use() as connection:
-                empty_wal(connection, _BUSY_SECONDS)
-            if self.measure() <= max_bytes:
-                break
+        return deleted + self._delete_in_steps(lambda most: self._delete_oldest(max_bytes, most))
+
+    def _delete_in_steps(self, delete: Callable[[int], Iterable[int]]) -> int:
+        """Delete what `delete` yields the numbers of, each step with at most about so many bytes. If the disk is full,
+        this goes on in small steps, with what is reserved for that."""
+        deleted = 0
+        try:
+            for count in delete(_DELETED_BYTES):
+                deleted += count
+            return deleted
+        except LogFileError as error:
+            if not error.may_lack_space or not self._reserve.size:
+                raise
+        with self._lock, self._reserve.spent():
+            try:
+                for count in delete(self._reserve.size // 4):
+                    deleted += count
+            except LogFileError as error:
+                raise LogFileError(f"{deleted} entries were deleted, but others not, or not wiped: {error}") from error
+        return deleted
+
+    def _delete_found(self, query: Query, most_bytes: int) -> Iterator[int]:
+        """Yield how many entries each step has deleted, of the newest first: a body goes before those that it is a
+        difference from."""
+        where, values = _write_where(query)
+        text = f"{_SELECT_SIZES}{where}{' AND' if where else ' WHERE'} id < ? ORDER BY id DESC LIMIT {DELETED_TOGETHER}"
+        last, is_more = _MAX_ID, True
+        while is_more:
+            with self._transaction() as connection:
+                rows = connection.execute(text, (*values, last)).fetchall()
+                ids = _take_until(connection, rows, most_bytes)
+                _delete_entries(connection, ids)
+            yield len(ids)
+            self._shrink(most_bytes)
+            is_more = len(ids) < len(rows) or len(rows) == DELETED_TOGETHER
+            last = ids[-1] if ids else 0
+
+    def _delete_oldest(self, max_bytes: int, most_bytes: int) -> Iterator[int]:
+        is_more = self.measure() > max_bytes
+        if is_more:
+            self._shrink(most_bytes)
+        while is_more and self.measure() > max_bytes:
             with self._transaction() as connection:
                 ((count,),) = connection.execute("SELECT count(*) FROM entries").fetchall()
                 most = min(DELETED_TOGETHER, count // 16 + 1)
-                ids = [id_ for (id_,) in connection.execute("SELECT id FROM entries ORDER BY id LIMIT ?", (most,))]
+                rows = connection.execute(f"{_SELECT_SIZES} ORDER BY id LIMIT ?", (most,)).fetchall()
+                ids = _take_until(connection, rows, most_bytes)
                 _delete_entries(connection, ids)
-            deleted += len(ids)
-            self._shrink()
-            if not ids:
-                break
-        return deleted
+            yield len(ids)
+            self._shrink(most_bytes)
+            is_more = bool(ids)
 
-    def _shrink(self) -> None:
+    def _shrink(self, most_bytes: int) -> None:
         """Give free pages back to the file system, and empty the log of changes, unless a reader needs it all the
         time."""
         with self._use() as connection:
-            connection.executescript("PRAGMA incremental_vacuum")  # `execute` would stop after the first page
             until = time.monotonic() + _WAL_SECONDS
-            while not empty_wal(connection, _BUSY_SECONDS) and time.monotonic() < until:
-                time.sleep(0.02)
+            free, before = _MAX_ID, None
+            while free and free != before:
+                # `execute` would stop after the first page.
+                connection.executescript(f"PRAGMA incremental_vacuum({most_bytes // _PAGE + 1})")
+                while not empty_wal(connection, _BUSY_SECONDS) and time.monotonic() < until:
+                    time.sleep(0.02)
+                before = free
+                ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
 
     # Reading.
 
@@ -213,6 +260,12 @@ class LogFile:
             finally:
                 connection.execute("COMMIT")
 
+    def choose_texts(self, ids: Iterable[int]) -> set[int]:
+        """Return which of these texts the file still has."""
+        text = "SELECT id FROM texts WHERE id = ?"
+        with self._use() as connection:
+            return {id_ for wanted in ids for (id_,) in connection.execute(text, (wanted,))}
+
     # The connection.
 
     @contextlib.contextmanager
@@ -232,12 +285,12 @@ class LogFile:
         with self._lock:
             try:
                 if self._connection is None:
-                    self._connection = _open(self._path)
+                    self._connection = _open(self._path, self._reserve.size)
                     self.openings += 1
                 yield self._connection
             except (sqlite3.Error, OSError, msgspec.MsgspecError, zstandard.ZstdError) as error:
                 self.close()  # the next use opens the file again: it may have been replaced, or the disk has place
-                raise LogFileError(f"{self._path}: {error}") from error
+                raise LogFileError(f"{self._path}: {error}", may_lack_space=_may_lack_space(error)) from error
 
 
 class EntryWriter:
@@ -269,6 +322,26 @@ _INSERT_ENTRY = f"""
 INSERT INTO entries (ended_at, request_id, key, owner, user, model, endpoint, status, error, cache, texts)
 VALUES ({", ".join("?" * 11)})
 """
+
+
+_MAX_ID = 2**63 - 1
+_SELECT_SIZES = "SELECT id, texts, length(bodies) FROM entries JOIN contents USING (id)"
+
+
+def _take_until(
+    connection: sqlite3.Connection, rows: Iterable[tuple[int, bytes | None, int]], most_bytes: int
+) -> list[int]:
+    """Return the ids of the first entries, as far as they have at most so many bytes together, but at least one."""
+    ids: list[int] = []
+    taken = 0
+    for id_, packed, size in rows:
+        taken += size
+        for text in () if packed is None else _read_ids(packed):
+            taken += sum(size for (size,) in connection.execute("SELECT length(data) FROM texts WHERE id = ?", (text,)))
+        if ids and taken > most_bytes:
+            break
+        ids.append(id_)
+    return ids
 
 
 def _delete_entries(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
@@ -340,13 +413,26 @@ def _write_where(query: Query) -> tuple[str, list[Value]]:
     return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), values
 
 
-def _open(path: str) -> sqlite3.Connection:
+def _may_lack_space(error: Exception) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _LACK_SPACE
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def choose_reserve(max_bytes: int) -> int:
+    """Return how many bytes of the disk are kept for deletions from a log of at most so many bytes."""
+    return min(_RESERVE, max_bytes // 8)
+
+
+def _open(path: str, reserve: int) -> sqlite3.Connection:
     Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         _prepare(connection, path)
+        if reserve:  # so it has place for what the log of changes brings into the file
+            connection.execute(f"PRAGMA wal_autocheckpoint = {min(_WAL_PAGES, reserve // (2 * _PAGE))}")
     except BaseException:
         connection.close()
         raise

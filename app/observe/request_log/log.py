@@ -38,7 +38,9 @@ from app.observe.request_log.redaction import (
     is_json,
     is_stream,
     join_parts,
+    list_texts,
     read_escapes,
+    redact_figures,
     redact_json,
     redact_plain,
     redact_stream,
@@ -64,7 +66,9 @@ _GATHER_SECONDS = 1.0
 _REMEMBERED_BYTES = 32 * 1024**2
 """The bytes of requests that are remembered, to keep the next ones as differences."""
 _TRIM_SECONDS = 3600.0
-"""How often entries are looked for that are too old."""
+"""How often entries are looked for that are too old, or after a tenth of the time that they are kept."""
+_LOOK_SECONDS = 60.0
+"""How often the thread looks whether another process has deleted what it remembers, also while no requests end."""
 _WRITE_SECONDS = 5.0
 """How long a reader waits until the entries of requests that have ended are written."""
 CLOSE_SECONDS = 10.0
@@ -135,11 +139,18 @@ class RequestLog:
         self._shared = SharedTexts(_REMEMBERED_BYTES)
         self._openings = 0
         """Of the file, when these texts were written."""
-        self._trimmed_at = 0.0
+        self._has_deleted = threading.Event()
+        self._looked_at = time.monotonic()
+        self._trimmed_at = -_TRIM_SECONDS
 
     @property
     def held_bytes(self) -> int:
         return self._budget.held
+
+    def start(self) -> None:
+        """Start the thread, which also deletes entries that are too old while no requests end."""
+        if self._thread is None:
+            self._thread = start_background_thread("request log", self._run)
 
     def set_finder(self, find: Find, may_hold: BytesTest = _may_hold) -> None:
         """Use another finder: a key has changed."""
@@ -179,8 +190,7 @@ class RequestLog:
         self._queue.put(_Waiting(capture, record.ended_at, figures, values, capture.is_guarded))
         if self._queue.qsize() >= _TOGETHER or self._budget.held > self.rules.queue_bytes // 4:
             self._hurry.set()
-        if self._thread is None:
-            self._thread = start_background_thread("request log", self._run)
+        self.start()
 
     def _is_wanted(self, record: RequestRecord) -> bool:
         rules = self.rules
@@ -216,8 +226,13 @@ class RequestLog:
             written.wait(_WRITE_SECONDS)
 
     def delete(self, query: Query) -> int:
+        """Delete entries from the file, and what is remembered of their bodies."""
         self._wait_until_written()
-        return self._file.delete(query)
+        try:
+            return self._file.delete(query)
+        finally:
+            self._has_deleted.set()
+            self._wait_until_written()
 
     # In the thread that writes.
 
@@ -225,17 +240,32 @@ class RequestLog:
         more = True
         while more:
             batch, readers, more = self._next()
+            if self._has_deleted.is_set() or time.monotonic() - self._looked_at > _LOOK_SECONDS:
+                self._has_deleted.clear()
+                self._forget_deleted()
+            self._trim(_count_bytes(batch))
             if batch:
                 self._write(batch)
-                self._trim()
             for reader in readers:
                 reader.set()
+
+    def _forget_deleted(self) -> None:
+        """Forget the bodies that the file no longer has: also those that another process has deleted."""
+        self._looked_at = time.monotonic()
+        try:
+            if ids := self._shared.list_ids():
+                self._shared.keep(self._file.choose_texts(ids))
+        except LogFileError:
+            self._shared.clear()
 
     def _next(self) -> tuple[Sequence[_Waiting], Sequence[threading.Event], bool]:
         """Return the waiting entries, the readers that wait for these, and whether more may come."""
         batch: list[_Waiting] = []
         readers: list[threading.Event] = []
-        item = self._queue.get()
+        try:
+            item = self._queue.get(timeout=_LOOK_SECONDS)
+        except Empty:
+            return batch, readers, True
         if isinstance(item, _Waiting):
             self._hurry.wait(_GATHER_SECONDS)
         self._hurry.clear()
@@ -277,7 +307,7 @@ class RequestLog:
 
     def _write_together(self, batch: Sequence[_Waiting]) -> None:
         try:
-            with self._file.write() as writer:
+            with self._file.write(_count_bytes(batch)) as writer:
                 if self._file.openings != self._openings:
                     self._shared.clear()
                     self._openings = self._file.openings
@@ -300,8 +330,9 @@ class RequestLog:
             for body, difference in zip(read, differences, strict=True)
         ]
         sizes = tuple([BodySize(body.facts.kind, body.facts.size, body.facts.is_cut) for body in bodies])
-        warnings = figures.warnings if find is None else tuple([redact_text(one, find) for one in figures.warnings])
-        writer.add(NewEntry(waiting.ended_at, replace(figures, bodies=sizes, warnings=warnings), bodies, figures.user))
+        if find is not None:
+            figures = redact_figures(figures, find)
+        writer.add(NewEntry(waiting.ended_at, replace(figures, bodies=sizes), bodies, figures.user))
 
     def _compare(self, owner: str, body: "_Read") -> Difference | None:
         """Return what is new of a long body of a request; None for others."""
@@ -317,7 +348,7 @@ class RequestLog:
         of a reply that a client was sent as the only model server sent it."""
         is_one = not waiting.guarded and waiting.figures.cache in _SENT_ON and len(read) == _BODIES_OF_ONE
         is_one = is_one and not any(body.facts.is_cut for body in read)
-        kept = [b"\n".join([*_list_headers(read), *[text.encode() for text in waiting.figures.warnings]])]
+        kept = [b"\n".join([*_list_headers(read), *[text.encode() for text in list_texts(waiting.figures)]])]
         for body in read:
             if (not is_one or body.facts.kind == "upstream_reply") and is_stream(body.data):
                 kept.append(join_texts(body.data))
@@ -353,17 +384,24 @@ class RequestLog:
             self._shared.add(place, difference.make_text(id_, _cut_pieces(difference.new, edits)), base)
         return NewBody(facts, text=id_)
 
-    def _trim(self) -> None:
-        """Keep the bounds of bytes and days."""
+    def _trim(self, more: int) -> None:
+        """Keep the bounds of bytes and days, with so many bytes more that are to be written. They are first in the log
+        of changes, and then in the file, too."""
         rules, now = self.rules, time.monotonic()
-        is_large = self._file.measure() > rules.max_bytes
-        if not is_large and self._trimmed_at and now - self._trimmed_at < _TRIM_SECONDS:
+        size = self._file.measure()
+        most = max(rules.max_bytes - 2 * more, rules.max_bytes // 2)
+        pause = min(_TRIM_SECONDS, rules.keep_days * 8640)
+        if not size or (size <= most and now < self._trimmed_at + pause):
             return
         self._trimmed_at = now
         try:
-            self._file.trim(rules.max_bytes, rules.keep_days, time.time())
+            self._file.trim(most, rules.keep_days, time.time())
         except LogFileError as error:
             self._throttled.warn("old entries of the request log cannot be deleted", error)
+
+
+def _count_bytes(batch: Sequence[_Waiting]) -> int:
+    return sum([waiting.capture.held_bytes for waiting in batch])
 
 
 _ENTRY_BYTES = 2048

@@ -11,14 +11,15 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from app.observe.request_log.entry import Part
+from app.observe.request_log.entry import Figures, Part
 from app.runtime.personal_forms import find_cards, find_ibans
-from app.runtime.secret_forms import find_secrets_in_log
+from app.runtime.secret_forms import SECRET_NAMES, find_secrets_in_log
 
 
 class Span(NamedTuple):
@@ -63,15 +64,21 @@ def redact_json(data: bytes, find: Find) -> bytes:
 
 def find_edits(data: bytes, find: Find) -> list[Edit]:
     """Return the changes that `redact_json` makes: each is of all between two quotes."""
-    places = [match.span(1) for match in _LITERAL.finditer(data)]
-    texts = [_read(data[start:end]) for start, end in places]
+    literals = list(_LITERAL.finditer(data))
+    places = [match.span(1) for match in literals]
+    texts = [_read(match[1]) for match in literals]
+    of_secrets = {
+        number + 1
+        for number, (name, value) in enumerate(pairwise(literals))
+        if name[2] is not None and name.end() == value.start() and value[1] and texts[number] in SECRET_NAMES
+    }
     starts = [0, *accumulate([len(text) + 1 for text in texts])]
     found = {number for number, text in enumerate(texts) if len(text) >= MIN_DATA or ";base64," in text}
     for span in find("\n".join(texts)):  # one search of all is as fast as one of a few strings
         found.update(range(bisect_right(starts, span.start) - 1, bisect_left(starts, span.end)))
     edits = []
-    for number in sorted(found):
-        changed = redact_text(_replace_data(texts[number]), find)
+    for number in sorted(found | of_secrets):
+        changed = REMOVED if number in of_secrets else redact_text(_replace_data(texts[number]), find)
         if changed != texts[number]:
             edits.append(Edit(*places[number], _write(changed)))
     return edits
@@ -113,6 +120,20 @@ def redact_text(text: str, find: Find) -> str:
     return "".join([*parts, text[done:]]) if parts else text
 
 
+def list_texts(figures: Figures) -> list[str]:
+    """Return the texts among the figures that callers choose, or that quote them."""
+    return [*figures.warnings, figures.model, figures.requested_model]
+
+
+def redact_figures(figures: Figures, find: Find) -> Figures:
+    return replace(
+        figures,
+        warnings=tuple([redact_text(one, find) for one in figures.warnings]),
+        model=redact_text(figures.model, find),
+        requested_model=redact_text(figures.requested_model, find),
+    )
+
+
 def is_json(data: bytes) -> bool:
     try:
         _json.decode(data)
@@ -136,7 +157,10 @@ def redact_stream(data: bytes, parts: Sequence[Part], find: Find) -> tuple[bytes
             edits += [] if changed == line[2] else [Edit(start, end, changed)]
             continue
         for name, literal in _find_literals(data, start, end):
-            by_name.setdefault(name, []).append(literal)
+            if literal.text and _read(name) in SECRET_NAMES:
+                edits.append(Edit(literal.start, literal.end, REMOVED.encode()))
+            else:
+                by_name.setdefault(name, []).append(literal)
     edits = sorted(chain(edits, *(_edit_joined(literals, find) for literals in by_name.values())))
     return (apply_edits(data, edits), move_parts(parts, edits)) if edits else (data, tuple(parts))
 

@@ -5,7 +5,7 @@ Only what is between is new. Both borders lie outside of the strings of the JSON
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -79,6 +79,17 @@ class SharedTexts:
     def clear(self) -> None:
         self._texts.clear()
         self._bytes = 0
+
+    def list_ids(self) -> list[int]:
+        return [text.id for texts in self._texts.values() for text in texts]
+
+    def keep(self, ids: Set[int]) -> None:
+        """Forget all texts but these."""
+        for place, texts in list(self._texts.items()):
+            for text in [each for each in texts if each.id not in ids]:
+                self.forget(place, text)
+            if not texts:
+                del self._texts[place]
 
     def compare(self, places: Sequence[Place], body: bytes) -> Difference:
         """Return which part of a body is new beside the earlier ones of these places; the first place is preferred."""

@@ -79,6 +79,8 @@ export const store = createStore({
   losses: {},
   /** Warnings that name no message. @type {string[]} */
   notices: [],
+  /** Why the browser does not keep the conversation across a reload; empty: it does. */
+  notKept: "",
   /** The request in progress, or the last one if it did not finish. @type {Run | null} */
   run: null,
   /** @type {Run[]} */
@@ -98,7 +100,7 @@ const MAX_PLACED = 20;
  * not yet a part of it is read again by `resume`.
  */
 export async function restoreConversation() {
-  const kept = await loadConversation();
+  const kept = await loadConversation().catch(reportNotKept);
   if (kept) {
     const { messages, options, unfinished } = kept;
     const run = unfinished && Run.ofLostPage(unfinished.body, unfinished.responseId, notifyOncePerFrame);
@@ -112,8 +114,14 @@ export async function restoreConversation() {
     const now = [messages, options, responseId];
     if (now.every((value, index) => value === saved[index])) return;
     saved = now;
-    saveConversation({ messages, options, unfinished: run && responseId ? { body: run.body, responseId } : null });
+    const unfinished = run && responseId ? { body: run.body, responseId } : null;
+    saveConversation({ messages, options, unfinished }).then(() => get().notKept && store.set({ notKept: "" }), reportNotKept);
   });
+}
+
+/** @param {unknown} error of the browser */
+function reportNotKept(error) {
+  store.set({ notKept: String(error) });
 }
 
 /** @param {Partial<Options>} changes */
@@ -463,7 +471,7 @@ export async function retry() {
 }
 
 /** Put each mistake at the message that has it, and ask for another key where this one is refused. @param {unknown} thrown */
-function reportProblem(thrown) {
+export function reportProblem(thrown) {
   const error = asGatewayError(thrown);
   if (error.status === 401) void loadModels();
   /** @type {Record<number, import("./json_marks.js").Violation[]>} */

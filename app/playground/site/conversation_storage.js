@@ -1,6 +1,7 @@
 /**
  * @file Keeps the conversation of this tab across a reload, in the browser's IndexedDB: sessionStorage takes only 5 MB, and
- * an image may be larger. Without IndexedDB, as in some private windows, a reload starts an empty conversation.
+ * an image may be larger. Without IndexedDB, as in some private windows, a reload starts an empty conversation, which the
+ * page says.
  */
 
 /**
@@ -46,25 +47,21 @@ async function openConversations(mode) {
   return transaction.objectStore(CONVERSATIONS);
 }
 
-/** @param {Conversation} conversation */
+/** Throws what the browser says against it: it keeps no data, or has no room for more. @param {Conversation} conversation */
 export async function saveConversation(conversation) {
-  try {
-    const conversations = await openConversations("readwrite");
-    await done(conversations.put({ ...conversation, savedAt: Date.now() }, ID));
-  } catch {
-    // The conversation goes on without being kept.
-  }
+  const conversations = await openConversations("readwrite");
+  await done(conversations.put({ ...conversation, savedAt: Date.now() }, ID));
 }
 
-/** Return the conversation of this tab, and delete those of tabs that were closed long ago. @returns {Promise<Conversation | null>} */
+/**
+ * Return the conversation of this tab, and delete those of tabs that were closed long ago. Throws what the browser says
+ * against it.
+ * @returns {Promise<Conversation | null>}
+ */
 export async function loadConversation() {
-  try {
-    const conversations = await openConversations("readwrite");
-    const [keys, values] = await Promise.all([done(conversations.getAllKeys()), done(conversations.getAll())]);
-    const oldest = Date.now() - KEPT_DAYS * 86_400_000;
-    keys.forEach((key, index) => values[index].savedAt < oldest && conversations.delete(key));
-    return values[keys.indexOf(FORMER ?? ID)] ?? null;
-  } catch {
-    return null;
-  }
+  const conversations = await openConversations("readwrite");
+  const [keys, values] = await Promise.all([done(conversations.getAllKeys()), done(conversations.getAll())]);
+  const oldest = Date.now() - KEPT_DAYS * 86_400_000;
+  keys.forEach((key, index) => values[index].savedAt < oldest && conversations.delete(key));
+  return values[keys.indexOf(FORMER ?? ID)] ?? null;
 }

@@ -1,21 +1,13 @@
-/** @file Starts the page. */
+/** @file Starts the page, or says why it cannot be shown: a script or a text may be missing, or the browser may keep nothing for it. */
 
-import { loadModels, loadRights, restoreConversation, resume, store } from "./conversation.js";
-import { sendJson } from "./gateway.js";
-import { html, render } from "./html.js";
-import { applyTheme, currentTheme } from "./theme.js";
-import { loadTexts, preferredLanguage } from "./texts.js";
-import { App, VIEWS } from "./views/app.js";
-
-function showView() {
-  const view = location.hash.slice(1);
-  store.set({ view: VIEWS.includes(view) ? view : "chat" });
+try {
+  const { startPage } = await import("./page.js");
+  await startPage();
+} catch (error) {
+  const box = document.createElement("p");
+  box.className = "problem";
+  box.setAttribute("role", "alert");
+  box.textContent = `The page cannot be shown (${error instanceof Error ? error.message : error}). Load it again. The browser must allow this page to store data.`;
+  document.getElementById("app")?.replaceChildren(box);
+  throw error;
 }
-
-applyTheme(currentTheme());
-const [, gateway] = await Promise.all([loadTexts(preferredLanguage()), sendJson("GET", "playground/gateway.json"), restoreConversation()]);
-store.set({ gateway });
-showView();
-addEventListener("hashchange", showView);
-render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
-await Promise.all([loadModels(), loadRights(), resume()]);

@@ -1,5 +1,7 @@
 /** @file The texts of the page in the chosen language, from `strings/<language>.json`. */
 
+import { sendJson } from "./gateway.js";
+
 export const LANGUAGES = { en: "English", zh: "中文" };
 const STORED = "parley-language";
 
@@ -13,18 +15,17 @@ export function preferredLanguage() {
   return known.find((one) => one !== null && one in LANGUAGES) ?? "en";
 }
 
-/** @param {string} chosen */
+/** Throws GatewayError: then the language stays as it was. @param {string} chosen */
 export async function loadTexts(chosen) {
-  const response = await fetch(new URL(`strings/${chosen}.json`, import.meta.url));
-  texts = await response.json();
+  texts = await sendJson("GET", `playground/strings/${chosen}.json`);
   language = chosen;
   document.documentElement.lang = chosen === "zh" ? "zh-CN" : chosen;
 }
 
-/** @param {string} chosen */
+/** Throws GatewayError. @param {string} chosen */
 export async function chooseLanguage(chosen) {
-  localStorage.setItem(STORED, chosen);
   await loadTexts(chosen);
+  localStorage.setItem(STORED, chosen);
 }
 
 /** @param {string} key */

@@ -1,6 +1,6 @@
 """Turn the chunks of a model server's reply into events: one state machine for streamed and whole replies.
 
-`docs/reference/assembly.md` lists the rules (1-11) and the servers that made each of them necessary. Later stages
+`docs/reference/assembly.md` lists the rules and the servers that made each of them necessary. Later stages
 handle thinking in tags and white space between messages.
 
 There is a chunk for every token, and nearly every chunk only adds to one kind of content. `_feed_usual_chunk` takes

@@ -26,12 +26,14 @@ from app.upstream.own_body import (
     ORPHAN,
     Block,
     add_orphans,
+    add_tools,
     choose_written,
     divide_into_blocks,
     encode_own_tools,
     find_units,
     name_tool,
     patch,
+    split_added_tools,
     split_violations,
     warn_of_unsent,
 )
@@ -73,6 +75,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
     options = body.get(_OPTIONS)
     if isinstance(options, dict) and not OPTION_EXTENSIONS.isdisjoint(options):
         body[_OPTIONS] = {name: value for name, value in options.items() if name not in OPTION_EXTENSIONS}
+    request, added = split_added_tools(request)
     as_read = replace(request, params=source.params, tools=source.tools)
     base, now = build_options(as_read, profile.neutral, name_tool), build_options(request, profile, name_tool)
     violations = split_violations(now.violations, base.violations, takes_all=profile.takes == "all")
@@ -89,7 +92,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
     body["contents"] = [*beginning, *conversation.contents]
     if conversation.system is not None:
         body["systemInstruction"] = conversation.system
-    if tools:
+    if tools := add_tools(tools, added):
         body["tools"] = tools
     elif source.body.get("tools") or profile.takes != "all":
         body.pop("toolConfig", None)

@@ -139,10 +139,13 @@ class UpstreamConnection(asyncio.Protocol):
             raise httpx.ReadTimeout("the server takes no more of the request")
         return not self.closed and self._head is not None
 
-    def limit_head(self, seconds: float | None) -> None:
-        """Limit the wait for the head of the response, if it has not come."""
-        if seconds is not None and self._head is not None:
-            self._expect_deadline(self._loop.time() + seconds)
+    def expect_head(self, seconds: float | None) -> None:
+        """The request has been sent: limit the wait for the head of the response, if it has not come."""
+        if self._head is None:
+            return
+        self.sent_at = self._loop.time()
+        if seconds is not None:
+            self._expect_deadline(self.sent_at + seconds)
 
     def keep_no_longer(self) -> None:
         """Close the connection after this exchange: a part of its request was not sent."""

@@ -43,7 +43,7 @@ class ResponseBody(Protocol):
 
 
 class LongBody(Protocol):
-    """A body that is sent in pieces, as fast as the server takes them. It can be read again."""
+    """A body that is sent in pieces, as fast as the server takes them. It can be read again, if it may have to be."""
 
     def __len__(self) -> int: ...
 
@@ -190,7 +190,7 @@ class PushTransport(httpx.AsyncBaseTransport):
                 if answered.done() or not await connection.write_piece(piece, read_seconds):
                     connection.keep_no_longer()
                     break
-            connection.limit_head(read_seconds)
+            connection.expect_head(read_seconds)
             await answered
         except BaseException:
             answered.cancel()

@@ -33,6 +33,7 @@ from app.upstream.own_body import (
     Block,
     OwnTools,
     add_orphans,
+    add_tools,
     choose_written,
     divide_into_blocks,
     encode_own_tools,
@@ -40,6 +41,7 @@ from app.upstream.own_body import (
     name_tool,
     patch,
     renames_calls,
+    split_added_tools,
     split_violations,
     warn_of_unsent,
     write_own_tools,
@@ -98,6 +100,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
     if profile.stream == "never" and own.get("stream"):
         own["stream"] = False
     request = _keep_choices(request, source)
+    request, added = split_added_tools(request)
     as_read = replace(request, params=source.params, tools=source.tools)
     base = build_options(as_read, model, profile.neutral, conversation.messages, name_tool)
     now = build_options(request, model, profile, conversation.messages, name_tool)
@@ -114,7 +117,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         body.pop("system", None)
     else:
         body["system"] = conversation.system
-    if tools:
+    if tools := add_tools(tools, added):
         body["tools"] = tools
     elif source.body.get("tools") or profile.takes != "all":
         body.pop("tool_choice", None)

@@ -129,9 +129,9 @@ class _BodyBuilder:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        # Marks may be removed again: `_limit_marks`.
-        known = None if any(tool.mark for tool in tools) else self._request.known
-        self._body["tools"] = write_tools(tools, self._write, known)
+        # Marks may be removed again (`_limit_marks`), and others may be added (`_add_extra_body`).
+        is_final = not any(tool.mark for tool in tools) and "tools" not in (self._params.get("extra_body") or {})
+        self._body["tools"] = write_tools(tools, self._write, self._request.known if is_final else None)
         written = self._write_choice(name, choice)
         parallel_name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
         if parallel is False and self._profile.parallel_tool_calls:

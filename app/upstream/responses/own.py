@@ -22,6 +22,7 @@ from app.upstream.own_body import (
     Block,
     OwnTools,
     add_orphans,
+    add_tools,
     choose_written,
     divide_into_blocks,
     encode_own_tools,
@@ -29,6 +30,7 @@ from app.upstream.own_body import (
     name_tool,
     patch,
     renames_calls,
+    split_added_tools,
     split_violations,
     warn_of_unsent,
     write_own_tools,
@@ -95,6 +97,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
     own = {name: value for name, value in source.body.items() if name not in left_out}
     if request.stream or "stream" in own:
         own["stream"] = request.stream and profile.stream != "never"
+    request, added = split_added_tools(request)
     as_read = replace(request, params=source.params, tools=source.tools)
     base, now = _write_options(as_read, profile.neutral), _write_options(request, profile)
     violations = split_violations(now.violations, base.violations, takes_all=takes_all)
@@ -116,7 +119,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         body.pop("instructions", None)
     else:
         body["instructions"] = conversation.instructions
-    if tools:
+    if tools := add_tools(tools, added):
         body["tools"] = tools
     elif source.body.get("tools") or profile.takes != "all":
         body.pop("tool_choice", None)

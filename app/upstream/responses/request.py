@@ -173,7 +173,9 @@ class RequestOptions:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        self.fields["tools"] = write_tools(self._tools, self._write, self._known)
+        # Others may be added: `add_extra_body`.
+        is_final = "tools" not in (self._params.get("extra_body") or {})
+        self.fields["tools"] = write_tools(self._tools, self._write, self._known if is_final else None)
         if choice is not None:
             self._add_choice(name, choice)
         name, parallel = self._find("parallel_function_calls", "parallel_tool_calls")

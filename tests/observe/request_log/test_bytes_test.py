@@ -27,6 +27,7 @@ MAY_HOLD = make_bytes_test(FORMS, personal=True)
         "a ghp_" + "a" * 36,
         "https://me:secret@host/x",
         '{"Authorization": "Bearer abcdefghijklmnop1"}',
+        '{"api_key": "opaque"}',
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEow",
         "data:image/png;base64," + "QUJD" * 9,
         "QUJD" * 2000,
@@ -66,7 +67,7 @@ def test_without_personal_data_keys_alone_are_looked_for() -> None:
 PARTS: Sequence[str] = (
     *("alice", "@", "example.com", "4111 1111 ", "1111 1111", "4111111111111111", "DE89370400440532013000", " ", "\n"),
     *('"', "\\", "n", "é", "中", "sk-", "proj-abcdefghijklmnop", "://me:pw", "@host", "authorization", ": ", "Bearer "),
-    *("abcdefghijklmnop1", "/", "<", "\t", "。"),
+    *("abcdefghijklmnop1", "/", "<", "\t", "。", "password", "api_key", ":"),
 )
 
 

@@ -6,6 +6,7 @@ import shlex
 from app.observe.request_log.entry import Body, BodyFacts, Figures, LoggedRequest, LoggedTokens
 from app.observe.request_log.exports import encode_export, redact_entry, write_curl, write_har, write_otel, write_report
 from app.observe.request_log.redaction import make_finder
+from msgspec.structs import replace
 
 FIND = make_finder([], personal=True)
 FIGURES = Figures(
@@ -22,6 +23,7 @@ FIGURES = Figures(
     finish_reason="stop",
     tokens=LoggedTokens(3, 2, 0, 0, 0, False),
     warnings=("about bob@example.com",),
+    user="carol",
 )
 FRAME = 'data: {"content":"é bob@example.com"}\n\n'.encode()
 ENTRY = LoggedRequest(
@@ -54,6 +56,8 @@ REDACTED = redact_entry(ENTRY, FIND)
 def test_all_of_an_entry_is_redacted() -> None:
     assert b"bob" not in b"".join(body.data for body in REDACTED.bodies)
     assert REDACTED.figures.warnings == ("about [EMAIL]",)
+    named = replace(ENTRY, figures=replace(FIGURES, requested_model="bob@example.com"))
+    assert redact_entry(named, FIND).figures.requested_model == "[EMAIL]"
     assert sum(size for _, size in REDACTED.bodies[5].facts.parts) == len(REDACTED.bodies[5].data)
     assert redact_entry(REDACTED, FIND) == REDACTED
 

@@ -1,10 +1,12 @@
 """When the thread of the request log writes."""
 
 import json
+import random
 import sqlite3
 import time
 from pathlib import Path
 
+import pytest
 from app.observe.request_log.bytes_test import make_bytes_test
 from app.observe.request_log.file import LogFile, Query
 from app.observe.request_log.log import LogRules, RequestLog
@@ -12,6 +14,7 @@ from app.observe.request_log.redaction import make_finder
 from app.observe.request_record import RequestRecord
 
 from tests.each_case import each_case
+from tests.observe.request_log.log_entries import add, entry
 
 
 def make_log(path: Path, counted: list[int], queue_bytes: int = 1024**2) -> RequestLog:
@@ -181,3 +184,60 @@ def test_the_reply_of_a_client_is_joined_unless_it_is_what_one_server_sent(
     log.close()
     assert entry is not None
     assert (b"[EMAIL]" in entry.find_bodies("client_reply")[0].data) is masked
+
+
+def test_what_was_deleted_is_not_remembered(tmp_path: Path) -> None:
+    log = make_log(tmp_path, [])
+    for body in make_session(2, ""):
+        end_request(log, body)
+    log.find_entries(Query(), 1)
+    assert log._shared.list_ids()
+    log.delete(Query())
+    assert log._shared.list_ids() == []
+    log.close()
+
+
+def test_what_another_process_has_deleted_is_forgotten_while_no_requests_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.observe.request_log.log._LOOK_SECONDS", 0.05)
+    log = make_log(tmp_path, [])
+    for body in make_session(2, ""):
+        end_request(log, body)
+    log.find_entries(Query(), 1)
+    other = LogFile(str(tmp_path / "requests.db"))
+    other.delete(Query())
+    until = time.monotonic() + 5
+    while log._shared.list_ids() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert log._shared.list_ids() == []
+    log.close()
+    other.close()
+
+
+def test_old_entries_are_deleted_while_no_requests_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.observe.request_log.log._LOOK_SECONDS", 0.05)
+    file = LogFile(str(tmp_path / "requests.db"))
+    add(file, entry(b"x", ended_at=time.time() - 1.0))
+    log = RequestLog(file, LogRules(keep_days=2 / 86400), make_finder([], personal=True))
+    log.start()
+    until = time.monotonic() + 10
+    while file.find_entries(Query(), 1) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert file.find_entries(Query(), 1) == []
+    log.close()
+
+
+def test_the_file_is_never_larger_than_its_bound(tmp_path: Path) -> None:
+    file, most = LogFile(str(tmp_path / "requests.db"), 100_000), 2 * 1024**2
+    sizes: list[int] = []
+    rules = LogRules(max_bytes=most)
+    log = RequestLog(file, rules, make_finder([], personal=True), lambda *_: sizes.append(file.measure()))
+    draw = random.Random(1)
+    for _ in range(20):
+        for _ in range(3):
+            end_request(log, json.dumps({"a": draw.randbytes(50_000).hex(" ")}).encode())
+        log._wait_until_written()
+    log.close()
+    assert max(sizes) <= most
+    assert sum(sizes[-5:]) > 2 * most

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from app.observe.request_log.bytes_test import make_bytes_test
 from app.observe.request_log.redaction import (
     Edit,
     Span,
@@ -24,8 +25,35 @@ from tests.each_case import each_case
 
 FIND = make_finder(["the-key-of-the-server"], personal=True)
 KEYS_ONLY = make_finder([], personal=False)
+MAY_HOLD = make_bytes_test([], personal=False)
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----"
+
+
+@each_case(
+    ("body", "kept"),
+    [
+        ({"authorization": "opaque", "b": "c"}, {"authorization": "[redacted]", "b": "c"}),
+        ({"headers": {"X-Api-Key": "opaque 1"}}, {"headers": {"X-Api-Key": "[redacted]"}}),
+        ({"authorization_token": "opaque\nvalue"}, {"authorization_token": "[redacted]"}),
+        ({"a": '{"clientSecret": "opaque", "b": 1}'}, {"a": '{"clientSecret": "[redacted]", "b": 1}'}),
+        ({"a": json.dumps({"b": '{"password":"x"}'})}, {"a": json.dumps({"b": '{"password":"[redacted]"}'})}),
+        ({"properties": {"password": {"type": "string"}}}, {"properties": {"password": {"type": "string"}}}),
+        ({"required": ["password", "x"]}, {"required": ["password", "x"]}),
+        ({"password": "", "token": "the"}, {"password": "", "token": "the"}),
+        ({"a": "the password: opaque"}, {"a": "the password: opaque"}),
+        ({"authorization": 5, "b": "c"}, {"authorization": 5, "b": "c"}),
+    ],
+)
+def test_the_texts_of_fields_of_credentials_are_removed_whatever_they_look_like(body: Any, kept: Any) -> None:
+    for separators in ((",", ":"), (", ", ": "), (" , ", "  :  ")):
+        data = json.dumps(body, separators=separators).encode()
+        assert json.loads(redact_json(data, KEYS_ONLY)) == kept
+        assert MAY_HOLD(data) or kept == body
+        stream = b"data: " + data + b"\n\n"
+        redacted, parts = redact_stream(stream, [(1.0, len(stream))], KEYS_ONLY)
+        assert json.loads(redacted[6:]) == kept
+        assert parts == ((1.0, len(redacted)),)
 
 
 @each_case(

@@ -5,14 +5,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from app.chat.known_conversation import KnownConversation
 from app.chat.messages import CacheMark, ChatRequest, Media, Message, Text, Tool, ToolCall, ToolResult
 from app.errors import InvalidInput
 from app.profiles import find_profile
 from app.upstream.messages.request import build
+from msgspec.structs import replace
 
 from tests.each_case import each_case
 from tests.upstream.messages.replies import Json
 
+PROFILE = find_profile("anthropic", "messages")
 USER = Message("user", (Text("Hi"),))
 FUNCTION = Tool("f", {"name": "f", "parameters": {"type": "object", "properties": {}}})
 TURN = (
@@ -96,6 +99,14 @@ def test_extra_fields_are_merged_last_and_server_tools_come_behind_the_functions
     search = {"type": "web_search_20250305", "name": "web_search"}
     body, _ = write(tools=(FUNCTION,), extra_body={"tools": [search], "container": "c"})
     assert [tool["name"] for tool in body["tools"]] == ["f", "web_search"] and body["container"] == "c"
+
+
+@pytest.mark.parametrize("extra", [{}, {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}])
+def test_a_conversation_that_is_known_has_the_same_tools(extra: Json) -> None:
+    request = ChatRequest("m", (USER,), (FUNCTION,), {"extra_body": extra})
+    plain, known = (build(one, "up", PROFILE)[0] for one in (request, replace(request, known=KnownConversation())))
+    assert msgspec.json.encode(known) == msgspec.json.encode(plain)
+    assert isinstance(known["tools"], msgspec.Raw) is not bool(extra)
 
 
 @pytest.mark.parametrize("name", ["model", "messages", "stream"])

@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
+from app.chat.known_conversation import KnownConversation
 from app.chat.messages import UNREAD, ChatRequest, Message, Reasoning, Text, Tool
 from app.errors import InvalidInput
 from app.profiles import Profile, find_profile
 from app.upstream.responses.request import build
+from msgspec.structs import replace
 
 from tests.each_case import each_case
 
@@ -123,6 +126,14 @@ def test_tools_of_the_server_are_added_to_the_functions() -> None:
     body, _ = build_body({"extra_body": {"tools": [{"type": "web_search"}], "include": ["x"]}}, tools=TOOLS)
     assert [tool["type"] for tool in body["tools"]] == ["function", "function", "web_search"]
     assert body["include"] == ["x"]
+
+
+@pytest.mark.parametrize("extra", [{}, {"tools": [{"type": "web_search"}]}])
+def test_a_conversation_that_is_known_has_the_same_tools(extra: dict[str, Any]) -> None:
+    request = ChatRequest("m", (USER,), TOOLS, {"extra_body": extra})
+    plain, known = (build(one, "up", OTHER)[0] for one in (request, replace(request, known=KnownConversation())))
+    assert msgspec.json.encode(known) == msgspec.json.encode(plain)
+    assert isinstance(known["tools"], msgspec.Raw) is not bool(extra)
 
 
 @each_case("name", ["model", "input", "messages", "stream", "background", "previous_response_id"])

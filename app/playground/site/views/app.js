@@ -1,6 +1,6 @@
 /** @file The frame of the page: its header, its views, and what screen readers announce. */
 
-import { setKey, store } from "../conversation.js";
+import { reportProblem, setKey, store } from "../conversation.js";
 import { html, useState } from "../html.js";
 import { useStore } from "../store.js";
 import { applyTheme, currentTheme, THEMES } from "../theme.js";
@@ -67,31 +67,38 @@ function Preferences() {
   return html`<div class="preferences">
     <${Select} label=${t("theme")} hidesLabel value=${theme} options=${themes} onChange=${chooseTheme} />
     <${Select} label=${t("language")} hidesLabel value=${currentLanguage()} options=${Object.entries(LANGUAGES)}
-      onChange=${(/** @type {string} */ name) => chooseLanguage(name).then(() => store.notify())} />
+      onChange=${(/** @type {string} */ name) => chooseLanguage(name).then(() => store.notify(), reportProblem)} />
   </div>`;
 }
+
+/** What a header can hold. A key that was shortened on its way here has other characters, such as `…`. */
+const SENDABLE = /^[\x20-\x7e\xa0-\xff]*$/;
 
 /** The field for the API key is there where the gateway asks for one, or where the reader opens it. */
 function KeyField() {
   const { key, gateway, modelsError } = useStore(store);
   const [open, setOpen] = useState(false);
+  const [mistyped, setMistyped] = useState(false);
   const refused = modelsError?.status === 401;
-  if (!(open || refused || (gateway.needs_key && !key))) {
+  if (!(open || mistyped || refused || (gateway.needs_key && !key))) {
     return html`<button type="button" class="quiet key" onClick=${() => setOpen(true)}>
       ${key ? t("keySet") : t("apiKey")}</button>`;
   }
   const save = (/** @type {Event} */ event) => {
     event.preventDefault();
     const field = /** @type {HTMLInputElement} */ (document.getElementById("api-key"));
+    const value = field.value.trim();
+    setMistyped(!SENDABLE.test(value));
+    if (!SENDABLE.test(value)) return;
     setOpen(false);
-    setKey(field.value.trim());
+    setKey(value);
   };
+  const wrong = mistyped ? t("keyMistyped") : refused && key ? t("keyRefused") : null;
   return html`<form class="key" onSubmit=${save}>
     <label for="api-key" class="visually-hidden">${t("apiKey")}</label>
     <input id="api-key" type="password" autocomplete="off" placeholder=${t("apiKey")} defaultValue=${key}
-      aria-invalid=${refused && key ? "true" : null} aria-describedby="key-hint" />
+      aria-invalid=${wrong ? "true" : null} aria-describedby="key-hint" />
     <button type="submit">${t("use")}</button>
-    <span id="key-hint" class=${refused && key ? "wrong" : "visually-hidden"}>
-      ${refused && key ? t("keyRefused") : t("keyHint")}</span>
+    <span id="key-hint" class=${wrong ? "wrong" : "visually-hidden"}>${wrong ?? t("keyHint")}</span>
   </form>`;
 }

@@ -43,6 +43,7 @@ export function ChatView() {
               mistakes=${state.mistakes[index]} losses=${state.losses[index]} calls=${allCalls} language=${currentLanguage()} />`)}
             ${run && html`<${LiveReply} run=${run} calls=${allCalls} />`}
           </div>`}
+      ${state.notKept && messages.length > 0 && html`<p class="notices">${t("notKept", { reason: state.notKept })}</p>`}
       ${notices.length > 0 && html`<ul class="notices">${notices.map((one) => html`<li>${one}</li>`)}</ul>`}
       ${problem && html`<${Problem} ...${problem}>
         ${messages.length > 0 && html`<button type="button" onClick=${start}>${t("retry")}</button>`}<//>`}

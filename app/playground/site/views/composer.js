@@ -8,7 +8,7 @@ import { FileIcon } from "./parts.js";
 
 /** @typedef {import("../formats/index.js").Attachment} Attachment */
 
-const ACCEPTED = "image/png,image/jpeg,image/gif,image/webp,application/pdf";
+const ACCEPTED = ["image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"];
 
 /** @param {{busy: boolean}} props */
 export function Composer({ busy }) {
@@ -25,9 +25,12 @@ export function Composer({ busy }) {
   }, [busy]);
 
   const attach = async (/** @type {Iterable<File>} */ chosen) => {
+    const given = [...chosen];
+    const others = given.filter((file) => !ACCEPTED.includes(file.type));
     try {
-      const read = await Promise.all([...chosen].filter((file) => ACCEPTED.includes(file.type)).map(readAttachment));
+      const read = await Promise.all(given.filter((file) => !others.includes(file)).map(readAttachment));
       setFiles((before) => [...before, ...read]);
+      if (others.length) store.set({ problem: { error: { message: t("notAttached", { names: others.map(({ name }) => name).join(", ") }) } } });
     } catch (error) {
       store.set({ problem: { error: { message: String(error) } } });
     }
@@ -71,7 +74,7 @@ export function Composer({ busy }) {
       onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown} onPaste=${onPaste}></textarea>
     <div class="buttons">
       <${Select} label=${t("role")} hidesLabel value=${role} options=${[["user", t("user")], ["system", t("system")]]} onChange=${setRole} />
-      <input ref=${input} id="files" class="visually-hidden" type="file" multiple accept=${ACCEPTED} tabindex="-1" aria-hidden="true"
+      <input ref=${input} id="files" class="visually-hidden" type="file" multiple accept=${ACCEPTED.join()} tabindex="-1" aria-hidden="true"
         onChange=${(/** @type {any} */ event) => attach(event.target.files).then(() => (event.target.value = ""))} />
       <button type="button" onClick=${() => input.current?.click()}>${t("attach")}</button>
       <span class="hint keys">${t("sendKeys")}</span>

@@ -68,16 +68,39 @@ export function Checkbox({ label, checked, onChange, hint }) {
   </div>`;
 }
 
-/** @param {{text: string, label?: string}} props */
+/** @param {{text: string | (() => string), label?: string}} props */
 export function CopyButton({ text, label }) {
-  const [copied, setCopied] = useState(false);
+  const [outcome, setOutcome] = useState("");
   useEffect(() => {
-    if (!copied) return undefined;
-    const timer = setTimeout(() => setCopied(false), 1500);
+    if (!outcome) return undefined;
+    const timer = setTimeout(() => setOutcome(""), outcome === "copied" ? 1500 : 6000);
     return () => clearTimeout(timer);
-  }, [copied]);
-  const copy = () => navigator.clipboard.writeText(typeof text === "function" ? text() : text).then(() => setCopied(true));
-  return html`<button type="button" class="quiet" onClick=${copy}>${copied ? t("copied") : (label ?? t("copy"))}</button>`;
+  }, [outcome]);
+  const copy = (/** @type {any} */ event) =>
+    copyText(typeof text === "function" ? text() : text, event.currentTarget).then(
+      () => setOutcome("copied"),
+      () => setOutcome("notCopied"),
+    );
+  return html`<button type="button" class="quiet" onClick=${copy}>${outcome === "copied" ? t("copied") : outcome ? t("notCopied") : (label ?? t("copy"))}</button>`;
+}
+
+/**
+ * Copy a text. Browsers have `clipboard` on https and localhost alone; elsewhere they copy what is selected. Throws if the
+ * browser allows neither.
+ * @param {string} text
+ * @param {HTMLElement} button that was pressed
+ */
+async function copyText(text, button) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = document.createElement("textarea");
+  field.value = text;
+  field.className = "visually-hidden";
+  button.after(field); // inside an open dialog, all else cannot be selected
+  field.select();
+  const copied = document.execCommand("copy");
+  field.remove();
+  button.focus();
+  if (!copied) throw new Error("the browser does not copy");
 }
 
 /**
