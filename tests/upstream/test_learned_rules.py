@@ -16,8 +16,8 @@ from tests.conversations.random_conversations import WRITERS
 from tests.each_case import each_case
 from tests.effort import LONG
 from tests.in_process_gateway import ModelServer, Running, streamed
+from tests.upstream.strict_bodies import describe, make_body
 from tests.upstream.strict_rules import CHAT, RULES
-from tests.upstream.test_strict_servers import describe, make_body
 
 Json = dict[str, Any]
 BODIES_OF_A_RULE = 1500 if LONG else 25
