@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 
 def make_function(description: str | None, format_: Any) -> dict[str, Any]:
@@ -37,19 +36,24 @@ def _find_grammar(format_: Any) -> Mapping[str, Any] | None:
     return inner if isinstance(inner, dict) else format_
 
 
-class _CustomInput(Struct, frozen=True):
-    input: str
-
-
 def wrap_input(text: str) -> str:
     """Return the arguments for the text of a call."""
     return json.dumps({"input": text}, ensure_ascii=False)
 
 
 def unwrap_input(arguments: str) -> str:
-    """Return the text of the arguments of a call; the arguments as they are if they have another form."""
+    """Return the text of the arguments of a call: `input`, or the only text under another name, with which models that
+    know the tool from elsewhere write it (`patch`, or a command line of which it is the last word: farion1231/cc-switch
+    PR 3669). Arguments of any other form are returned as they are."""
     try:
-        found = msgspec.json.decode(arguments, type=_CustomInput)
+        found = msgspec.json.decode(arguments, type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         return arguments
-    return found.input
+    value = found.get("input", next(iter(found.values())) if len(found) == 1 else None)
+    if isinstance(value, list) and len(value) == _NAME_AND_TEXT and all(isinstance(word, str) for word in value):
+        value = value[-1]
+    return value if isinstance(value, str) else arguments
+
+
+_NAME_AND_TEXT = 2
+"""The words of a command line that calls the tool."""

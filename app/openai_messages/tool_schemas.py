@@ -204,6 +204,31 @@ def add_types(schema: Any, depth: int = _MAX_NULL_DEPTH) -> Any:
     return typed
 
 
+def split_type_lists(schema: Any, depth: int = _MAX_NULL_DEPTH) -> Any:
+    """Return a schema that means the same, in which no schema has a list of types: one type that may be null has
+    `nullable`, as in OpenAPI, and several are alternatives."""
+    if isinstance(schema, list):
+        return [split_type_lists(one, depth) for one in schema]
+    if not isinstance(schema, dict) or not depth:
+        return schema
+    split = dict(schema)
+    for name, value in schema.items():
+        if name in _NAMED and isinstance(value, dict):
+            split[name] = {key: split_type_lists(one, depth - 1) for key, one in value.items()}
+        elif name in _INNER:
+            split[name] = split_type_lists(value, depth - 1)
+    types = schema.get("type")
+    if not isinstance(types, list):
+        return split
+    names = [one for one in types if one != "null"]
+    if len(names) == 1:
+        split["type"] = names[0]
+    else:
+        del split["type"]
+        split.setdefault("anyOf", [{"type": name} for name in names])
+    return split | ({"nullable": True} if "null" in types and names else {})
+
+
 def _give_type(schema: Any, kind: Any) -> Any:
     """Return an alternative with the type that stands beside it, if it has none."""
     if not isinstance(schema, dict) or not isinstance(kind, str) or schema.keys() & {"type", "$ref", *_ALTERNATIVES}:

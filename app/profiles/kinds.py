@@ -102,6 +102,11 @@ FACTS: dict[str, dict[str, Fact]] = {
             "audio_url", "takes URLs and data URIs", "vllm 0.33.0, renderers/chat_utils/chat_message.py (MM_PARSER_MAP)"
         ),
         image_formats=_IMAGES_BY_PILLOW,
+        reports_length=Fact(
+            False,
+            "a reply with calls ends with `tool_calls`, also where it was cut at its limit",
+            "vllm-project/vllm issue 58228 and PR 46303",
+        ),
     ),
     "sglang": _make_facts(
         needs_user=_NEEDS_USER,
@@ -410,6 +415,11 @@ FACTS: dict[str, dict[str, Fact]] = {
         lacks=Fact((*_SAMPLERS, "seed"), "the request has no such fields", _KIMI_API),
     ),
     "zhipu": _make_facts(
+        needs_user=Fact(
+            True,
+            'others are refused: "The messages parameter is illegal" (1214)',
+            "anomalyco/opencode issue 2557; continuedev/continue issue 13259",
+        ),
         thinking_switch=Fact("thinking_type", '`thinking: {"type": "enabled"}` or `"disabled"`', _ZAI_API),
         thinks_by_default=Fact(
             True,
@@ -433,9 +443,10 @@ FACTS: dict[str, dict[str, Fact]] = {
             "openclaw/openclaw issue 19386; MiniMax-AI/MiniMax-M2 issue 27",
         ),
         thinking_switch=Fact(
-            "none",
-            "M2 always thinks; M3 also takes `thinking.type` `adaptive` and `disabled`, for which there is no value",
-            "java.agentscope.io/v2/en/integration/model/minimax",
+            "adaptive",
+            "M3 takes `thinking.type` `adaptive` and `disabled`; M2, which always thinks, ignores it",
+            "java.agentscope.io/v2/en/integration/model/minimax; NousResearch/hermes-agent PR 46648; "
+            "tetsuo-ai/agenc-core PR 2389",
         ),
         thinking_budget=Fact("none", "no budget is documented", _MINIMAX_API),
         inline_think=Fact("interleaved", "reasoning is in `<think>` inside the content, between texts", _MINIMAX_API),

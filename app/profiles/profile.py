@@ -168,10 +168,11 @@ class Profile(BaseModel):
         "gemini_budget",
         "none",
     ] = "enable_thinking"
-    """How `enable_thinking` is sent to this server. With the API `messages`: `adaptive` lets the model decide how much
-    it thinks, with the effort beside it; `chat_template_kwargs` sends variables of the chat template, and a budget only
-    if the request has one; any other value but `none` sends a budget. With the API `gemini`: `level` sends a
-    `thinkingLevel` (Gemini 3 and later), `gemini_budget` a `thinkingBudget` (Gemini 2.5)."""
+    """How `enable_thinking` is sent to this server. `adaptive` sends `thinking` of that type. With the API `messages`:
+    `adaptive` lets the model decide how much it thinks, with the effort beside it; `chat_template_kwargs` sends
+    variables of the chat template, and a budget only if the request has one; any other value but `none` sends a budget.
+    With the API `gemini`: `level` sends a `thinkingLevel` (Gemini 3 and later), `gemini_budget` a `thinkingBudget`
+    (Gemini 2.5)."""
     thinks_by_default: bool = False
     """The model thinks if a request does not switch thinking off."""
     efforts: tuple[str, ...] | dict[str, str] | None = None

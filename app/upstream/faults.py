@@ -58,6 +58,27 @@ def parse_limit_reset(headers: Mapping[str, str]) -> float | None:
 
 
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
+_WAIT = re.compile(
+    r"\b(?:try again|retry|wait|available)\b[^\d\n]{0,30}(?=\d)"
+    r"(?:([0-9]{1,6}(?:\.[0-9]{1,12})?) ?(milliseconds?|seconds?|secs?|minutes?|mins?)\b|"
+    r"((?:[0-9]{1,6}h)?(?:[0-9]{1,6}m(?!s))?(?:[0-9]{1,9}(?:\.[0-9]{1,12})?s)?(?:[0-9.]{1,12}ms)?)(?![\w.]\w))",
+    re.IGNORECASE,
+)
+"""A wait in words: "try again in 7.66s" (OpenAI), "retry after 26 seconds" (Azure), "Wait 29s."
+(lbjlaq/Antigravity-Manager issue 3414)."""
+_UNITS = {"mil": 0.001, "sec": 1.0, "min": 60.0}
+
+
+def find_wait(message: str) -> float | None:
+    """Return the seconds to wait that a message names."""
+    match = _WAIT.search(message)
+    if match is None:
+        return None
+    number, unit, duration = match.groups()
+    seconds = _parse_duration(duration) if number is None else float(number) * _UNITS[unit[:3].lower()]
+    return None if seconds is None else _cap_seconds(seconds)
+
+
 _DURATION = re.compile(
     r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m(?!s))?(?:([0-9]{1,9}(?:\.[0-9]{1,12})?)s)?(?:([0-9.]{1,12})ms)?"
 )
@@ -129,6 +150,7 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "invalid_request",
             r"jinja|chat template|template error|roles must alternate|only user(, | and )assistant|"
+            r"system messages? must be|no user query found|"
             r"must be passed back|unsupported_(parameter|value)|is not supported with this model|"
             r"(image|audio|video|vision|multimodal|file)s?( inputs?| content)? (is|are) not supported|"
             r"does not support (image|audio|video|vision|multimodal|file|tool|function)|"
@@ -263,6 +285,8 @@ _MAX_TOKENS = "max_tokens"
 """The parameter, whatever its path is in a body: requests of several APIs may share the call."""
 _PERHAPS_OUTPUT_LIMIT = (None, "context_length_exceeded", "invalid_request")
 """The kinds of messages that may be about the limit of output tokens."""
+_PASSING = ("rate_limit", "overloaded")
+"""The kinds that are over after some time."""
 _REFUSALS = (200, 400, 413, 422, 500, 503)
 """The statuses with which servers refuse a parameter. A 402 or 429 is about credits."""
 
@@ -559,6 +583,8 @@ def _classify(
     kind = found or by_status(status, code, type_)
     if kind == "permission" and google is None and "quota" in words.lower():
         kind = "insufficient_quota"
+    if kind in _PASSING and wait is None:
+        wait = find_wait(message[:MAX_WORDS])
     if kind == "context_length_exceeded" and detail is None:
         excess = find_excess(message[:MAX_WORDS])
         detail = None if excess is None else excess.to_detail()

@@ -42,6 +42,7 @@ _PATTERNS = (
     r"range of input length should be|tokens in request more than|max_tokens must be at least 1, got -",
     r"'(?:messages|input)(?:\[\d+\])?(?:\.content(?:\[\d+\])?(?:\.text)?|\.output)?': (?:string|array) too long",
     r"request body too large for \S{1,100} model|text fields that are too large",  # GitHub Models, Vertex
+    r"\b(?:total|whole) (?:message|request|prompt|input)s? size \d+ exceeds",  # Moonshot
     r"(?:输入|上下文|提示|消息|请求|对话|文本|prompt|token\w{0,10})[^。;；\n]{0,20}?(?:过长|超长|超出|超过|超限)",
 )
 _LONG = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS), re.IGNORECASE)

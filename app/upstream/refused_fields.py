@@ -5,10 +5,12 @@ Servers refuse fields that others read, and do not say so in a document. Each ch
 in every body of that caller to that model.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from app.openai_messages.tool_schemas import split_type_lists
 from app.upstream.api import Repair
 
 Json = dict[str, Any]
@@ -53,6 +55,10 @@ def make_field_repairs() -> dict[str, Repair]:
         **_REPEATED_REPAIRS,
         **CHOICE_REPAIR,
         **JSON_REPAIR,
+        **_DEMAND_REPAIR,
+        **make_tool_field_repairs(),
+        **_FORMAT_REPAIR,
+        **_TYPES_REPAIR,
     }
 
 
@@ -145,8 +151,11 @@ REASONING_REPAIRS = {
 def _ask_for_json(body: Json) -> Json | None:
     """Return the body in which the last message of the user asks for JSON; None if it wants none."""
     name = "input" if "input" in body else "messages"
-    if not _wants_object(body):
-        return None
+    return _ask_user(body, name, _JSON_TEXT) if _wants_object(body) else None
+
+
+def _ask_user(body: Json, name: str, words: str) -> Json | None:
+    """Return the body with these words in the last message of the user; None if there is none."""
     entries = body[name] if isinstance(body[name], list) else [{"role": "user", "content": body[name]}]
     users = [place for place, entry in enumerate(entries) if isinstance(entry, dict) and entry.get("role") == "user"]
     if not users:
@@ -154,9 +163,9 @@ def _ask_for_json(body: Json) -> Json | None:
     user = entries[users[-1]]
     content, kind = user.get("content"), "input_text" if name == "input" else "text"
     if isinstance(content, list):
-        asked: Any = [*content, {"type": kind, "text": _JSON_TEXT}]
+        asked: Any = [*content, {"type": kind, "text": words}]
     else:
-        asked = f"{content or ''}\n\n{_JSON_TEXT}".lstrip()
+        asked = f"{content or ''}\n\n{words}".lstrip()
     return {**body, name: [*entries[: users[-1]], {**user, "content": asked}, *entries[users[-1] + 1 :]]}
 
 
@@ -236,3 +245,114 @@ CHOICE_REPAIR = {
         "`named_tool_choice = false` in the model's profile",
     )
 }
+
+
+def _leave_choice_open(body: Json) -> Json | None:
+    return None if body.get("tool_choice") in (None, "auto", "none") else {**body, "tool_choice": "auto"}
+
+
+_DEMAND_REPAIR = {
+    "tool_choice": Repair(
+        re.compile(
+            rf"\A(?=.*?(?<!\w)tool_choice\b)(?=.*?(?:{_REFUSAL}|does not support|only .?auto))",
+            re.IGNORECASE | re.DOTALL,
+        ),
+        _leave_choice_open,
+        "the model server takes no demand for a call: it was sent `auto`. Set `tool_choice_required` or "
+        "`forced_choice_while_thinking` in the model's profile",
+    )
+}
+"""Models that think at DashScope and DeepSeek (cloudwego/eino issue 994, deepseek-ai/DeepSeek-V3 issue 1376), and GLM.
+"""
+
+
+def _split_types(body: Json) -> Json | None:
+    tools = body.get("tools")
+    if not isinstance(tools, list):
+        return None
+    split = [_with_split_types(tool) for tool in tools]
+    return None if split == tools else {**body, "tools": split}
+
+
+def _with_split_types(tool: Any) -> Any:
+    function = tool.get("function") if isinstance(tool, dict) else None
+    if not isinstance(function, dict) or "parameters" not in function:
+        return tool
+    return {**tool, "function": {**function, "parameters": split_type_lists(function["parameters"])}}
+
+
+_TYPES_REPAIR = {
+    "types of parameters": Repair(
+        re.compile(r"\btools\b[^\n]{0,300}?proto field is not repeating, cannot start list", re.IGNORECASE),
+        _split_types,
+        "the model server takes one type of a parameter: `nullable` or alternatives were sent for lists of types",
+    )
+}
+"""Google's models behind other servers (aoci-spec/aoci-code issue 61)."""
+TOOL_FIELDS = ("strict", "eager_input_streaming", "defer_loading", "allowed_callers", "input_examples")
+"""Fields of a function that say how it is called or shown, and nothing of what it is."""
+
+
+def make_tool_field_repairs() -> dict[str, Repair]:
+    """Return a repair for each of these fields, by its name: Cohere, also behind OpenRouter
+    (OpenRouterTeam/openrouter-examples issue 71), and Bedrock (anthropics/claude-agent-sdk-python issue 694)."""
+    return {
+        f"tools.{name}": Repair(
+            re.compile(rf"\A(?=.*?[`'\".]{name}\b)(?=.*?(?:{_REFUSAL}|not a valid field))", re.IGNORECASE | re.DOTALL),
+            _leave_out_of_tools(name),
+            f"the model server refused {name} of functions: they were offered without it",
+        )
+        for name in TOOL_FIELDS
+    }
+
+
+def _leave_out_of_tools(name: str) -> Callable[[Json], Json | None]:
+    def change(body: Json) -> Json | None:
+        tools = body.get("tools")
+        if not isinstance(tools, list):
+            return None
+        kept = [_without_in_function(name, tool) for tool in tools]
+        return None if kept == tools else {**body, "tools": kept}
+
+    return change
+
+
+def _without_in_function(name: str, tool: Any) -> Any:
+    if not isinstance(tool, dict):
+        return tool
+    function = tool.get("function")
+    inner = {"function": _without(name, function)} if isinstance(function, dict) else {}
+    return {**_without(name, tool), **inner}
+
+
+def _ask_for_format(body: Json) -> Json | None:
+    """Return the body without its format, for which the user's last message asks in words."""
+    name = "input" if "input" in body else "messages"
+    text = body.get("text")
+    given = text.get("format") if isinstance(text, dict) else body.get("response_format")
+    if not isinstance(given, dict) or given.get("type") not in ("json_object", "json_schema"):
+        return None
+    holder = given.get("json_schema")
+    schema = holder.get("schema") if isinstance(holder, dict) else given.get("schema")
+    asked = _JSON_TEXT if schema is None else f"{_SCHEMA_TEXT}\n{json.dumps(schema, ensure_ascii=False)}"
+    rest = _without("response_format", body)
+    if isinstance(text, dict):
+        left = _without("format", text)
+        rest = {**rest, "text": left} if left else _without("text", rest)
+    return _ask_user(rest, name, asked)
+
+
+_SCHEMA_TEXT = "Reply with JSON that is valid against this JSON schema, and nothing else:"
+_FORMAT_REPAIR = {
+    "response_format": Repair(
+        re.compile(
+            rf"\A(?=.*?(?:response_format|text\.format))(?=.*?(?:{_REFUSAL}|unavailable|does not support))"
+            r"(?!.*?(?:invalid schema|in context|\.schema\b))",
+            re.IGNORECASE | re.DOTALL,
+        ),
+        _ask_for_format,
+        "the model server refused the format of the reply: the last message of the user asks for it in words. Set "
+        "response_formats in the model's profile",
+    )
+}
+"""DeepSeek behind other servers: "This response_format type is unavailable now" (agentscope-ai/agentscope PR 1527)."""

@@ -657,6 +657,59 @@ def one_text_block(frames: Frames) -> Frames | None:
     return [*frames[:stop], *frames[stop + 2 :]]
 
 
+def text_in_call(frames: Frames) -> Frames | None:
+    """The last piece of the text comes in the block of the first call."""
+    texts = [at for at, frame in enumerate(frames) if _get(_get(frame.data, "delta"), "type") == "text_delta"]
+    if not texts or not _has_call(frames):
+        return None
+    moved = frames.pop(texts[-1])
+    place = next(at for at in _of_type(frames, "content_block_start") if _is_call(frames[at]))
+    moved.data["index"] = frames[place].data["index"]
+    return [*frames[: place + 1], moved, *frames[place + 1 :]]
+
+
+def _is_call(frame: Frame) -> bool:
+    return bool(frame.data["content_block"]["type"] == "tool_use")
+
+
+def input_in_text(frames: Frames) -> Frames | None:
+    """The input of calls has the index of the text, which stays open."""
+    starts = [frames[at].data for at in _of_type(frames, "content_block_start")]
+    index = next((one["index"] for one in starts if one["content_block"]["type"] == "text"), None)
+    if index is None or not _has_call(frames):
+        return None
+    for frame in frames:
+        if _get(_get(frame.data, "delta"), "type") == "input_json_delta":
+            frame.data["index"] = index
+    return [one for one in frames if (one.name, one.data.get("index")) != ("content_block_stop", index)]
+
+
+def name_again(frames: Frames) -> Frames:
+    """The name of each call comes once more behind its arguments."""
+    changed: Frames = []
+    name, place = "", 0
+    for frame in frames:
+        calls = [call for choice in _get(frame.data, "choices") or () for call in choice["delta"].get("tool_calls", ())]
+        if name and not (calls and "name" not in calls[0]["function"]):
+            changed.append(chunk({"tool_calls": [{"index": place, "function": {"name": name, "arguments": ""}}]}))
+            name = ""
+        if calls and "name" in calls[0]["function"]:
+            name, place = calls[0]["function"]["name"], calls[0]["index"]
+        changed.append(frame)
+    return changed
+
+
+def only_native_reason(word: str) -> Change:
+    """The finish reason is null, and the provider's own word stands beside it."""
+
+    def apply(frames: Frames) -> Frames:
+        choice = frames[find_end("chat_completions", frames)].data["choices"][0]
+        choice.update(finish_reason=None, native_finish_reason=word)
+        return frames
+
+    return apply
+
+
 def cumulative(name: str) -> Change:
     def apply(frames: Frames) -> Frames | None:
         text = ""

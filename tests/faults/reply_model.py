@@ -55,6 +55,7 @@ from tests.faults.reply_changes import (
     ids,
     indexes,
     input_in_list,
+    input_in_text,
     item_field,
     last_text_twice,
     late_usage,
@@ -62,9 +63,11 @@ from tests.faults.reply_changes import (
     map_values,
     message_delta_field,
     middle,
+    name_again,
     no_reason_but_done,
     one_call_only,
     one_text_block,
+    only_native_reason,
     part_field,
     put,
     reason_in_each,
@@ -76,6 +79,7 @@ from tests.faults.reply_changes import (
     scale,
     swap,
     text_delta_in_object,
+    text_in_call,
     text_part,
     twice,
     two_reasons,
@@ -300,6 +304,20 @@ REPLY_FAULTS: tuple[ReplyFault, ...] = (
         {"messages": one_text_block},
         source="BerriAI/litellm#32357",
     ),
+    ReplyFault(
+        "order",
+        "the end of the text in the block of a call",
+        {"messages": text_in_call},
+        EXACT,
+        source="sgl-project/sglang#26795",
+    ),
+    ReplyFault(
+        "order",
+        "the input of calls in the block of the text",
+        {"messages": input_in_text},
+        EXACT,
+        source="sgl-project/sglang#26795",
+    ),
     ReplyFault("order", "the stream again", {"chat_completions": chat_twice}),
     # endings
     ReplyFault("ending", "no finish reason, and no end", each(cut), FAILED),
@@ -344,6 +362,13 @@ REPLY_FAULTS: tuple[ReplyFault, ...] = (
     ),
     ReplyFault("ending", "two: stop, tool_calls", {"chat_completions": two_reasons("stop", "tool_calls")}),
     ReplyFault("ending", "two: tool_calls, stop", {"chat_completions": two_reasons("tool_calls", "stop")}),
+    ReplyFault(
+        "ending",
+        "null, and the provider's own word for a failure",
+        {"chat_completions": only_native_reason("MALFORMED_FUNCTION_CALL")},
+        FAILED,
+        source="OpenRouterTeam/ai-sdk-provider#166",
+    ),
     ReplyFault("ending", "no [DONE]", {"chat_completions": lambda frames: frames[:-1]}),
     # types
     ReplyFault("types", "content as a list of parts", {"chat_completions": delta_field("content", text_part)}),
@@ -507,6 +532,13 @@ REPLY_FAULTS: tuple[ReplyFault, ...] = (
         {"chat_completions": calls_only(delta_field("tool_calls", flat_function))},
     ),
     ReplyFault("names", "function_call", {"chat_completions": one_call_only}),
+    ReplyFault(
+        "names",
+        "of each call again behind its arguments",
+        {"chat_completions": calls_only(name_again)},
+        EXACT,
+        source="unslothai/unsloth#10059",
+    ),
     # text
     *(
         ReplyFault(

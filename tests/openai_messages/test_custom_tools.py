@@ -31,6 +31,22 @@ def test_a_text_is_wrapped_into_arguments_and_unwrapped() -> None:
     assert unwrap_input(wrap_input("ä\n")) == "ä\n"
 
 
-@each_case("arguments", ["", "plain", '{"input": 1}', "[]", "\ud800"])
+OTHER_OBJECTS = ("{}", '{"a": "b", "c": "d"}', '{"a": ["b", 1]}', '{"a": ["b"]}')
+
+
+@each_case("arguments", ["", "plain", '{"input": 1}', "[]", "\ud800", *OTHER_OBJECTS])
 def test_arguments_of_another_form_stay_as_they_are(arguments: str) -> None:
     assert unwrap_input(arguments) == arguments
+
+
+@each_case(
+    ("arguments", "text"),
+    [
+        ('{"patch": "*** Begin Patch"}', "*** Begin Patch"),
+        ('{"command": ["apply_patch", "*** Begin Patch"]}', "*** Begin Patch"),
+        ('{"input": ["apply_patch", "*** Begin Patch"], "workdir": "/a"}', "*** Begin Patch"),
+        ('{"input": "a", "patch": "b"}', "a"),
+    ],
+)
+def test_the_text_may_have_another_name_or_stand_in_a_command_line(arguments: str, text: str) -> None:
+    assert unwrap_input(arguments) == text

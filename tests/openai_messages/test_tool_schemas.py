@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.chat.messages import Tool
-from app.openai_messages.tool_schemas import complete_function, has_alternatives, merge_alternatives
+from app.openai_messages.tool_schemas import complete_function, has_alternatives, merge_alternatives, split_type_lists
 
 from tests.each_case import each_case
 
@@ -142,3 +142,26 @@ def test_nulls_are_found_in_json_that_is_known() -> None:
     function = {"name": "f", "strict": None, "parameters": {"type": "object", "properties": {}}}
     assert complete_function(function, Tool("f", function).encoded) == complete_function(function)
     assert complete_function(function, b"{}") == function
+
+
+@each_case(
+    ("schema", "split"),
+    [
+        ({"type": ["string", "null"], "enum": ["a"]}, {"type": "string", "enum": ["a"], "nullable": True}),
+        ({"type": ["string", "integer"]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        (
+            {"type": ["string", "integer", "null"]},
+            {"anyOf": [{"type": "string"}, {"type": "integer"}], "nullable": True},
+        ),
+        ({"type": ["string"]}, {"type": "string"}),
+        (
+            {"properties": {"type": {"type": ["null", "array"], "items": {"type": ["string"]}}}},
+            {"properties": {"type": {"type": "array", "items": {"type": "string"}, "nullable": True}}},
+        ),
+        ({"anyOf": [{"type": ["string", "null"]}, 5]}, {"anyOf": [{"type": "string", "nullable": True}, 5]}),
+        ({"default": {"type": ["string"]}, "type": 7}, {"default": {"type": ["string"]}, "type": 7}),
+    ],
+)
+def test_a_list_of_types_is_one_type_or_alternatives(schema: Any, split: Any) -> None:
+    assert split_type_lists(schema) == split
+    assert split_type_lists(split) == split

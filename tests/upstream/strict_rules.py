@@ -247,12 +247,13 @@ def _system(body: Json) -> str | None:
 
 @rule(
     "a user's message",
-    "Qwen/Qwen3.5-35B-A3B, chat_template.jinja: No user query found in messages",
+    "Qwen/Qwen3.5-35B-A3B, chat_template.jinja: No user query found in messages; anomalyco/opencode issue 2557",
     CHAT,
     "vllm",
     "sglang",
     "llamacpp",
     "lmstudio",
+    "zhipu",
 )
 def _user(body: Json) -> str | None:
     return None if of_role(body, "user") or len(body["messages"]) == 0 else "No user query found in messages."

@@ -3,9 +3,10 @@
 from datetime import UTC, datetime
 
 from app.errors import UpstreamFailed
-from app.upstream.faults import from_response, parse_limit_reset, parse_retry_after
+from app.upstream.faults import find_wait, from_response, parse_limit_reset, parse_retry_after
 
 from tests.each_case import each_case
+from tests.linear_time import linear
 
 NOW = datetime(2026, 11, 26, tzinfo=UTC)
 
@@ -56,3 +57,40 @@ def test_headers_that_say_whether_a_limit_is_used_up_reach_the_client() -> None:
     failed = UpstreamFailed(from_response(429, given, b"{}", NOW))
     assert failed.headers == {**told, "retry-after": "30", "retry-after-ms": "30000"}
     assert UpstreamFailed(from_response(500, given, b"{}", NOW)).headers.keys() == {"retry-after", "retry-after-ms"}
+
+
+@each_case(
+    ("message", "seconds"),
+    [
+        ("Rate limit reached. Please try again in 7.66s. Visit ...", 7.66),
+        ("Please try again in 1m12.5s.", 72.5),
+        ("Please try again in 250ms.", 0.25),
+        ("Please retry after 26 seconds.", 26.0),
+        ("Please retry after 1 minute.", 60.0),
+        ("All accounts limited. Wait 29s.", 29.0),
+        ("Please retry in 54.72s", 54.72),
+        ("try again in 6h", 120.0),
+        ("try again in 500 milliseconds", 0.5),
+        ("retry 3 times", None),
+        ("try again in 2 days", None),
+        ("wait, 3.5 models are busy", None),
+        ("try again later", None),
+        ("you have 30s", None),
+        ("", None),
+    ],
+)
+def test_a_wait_may_be_named_in_words(message: str, seconds: float | None) -> None:
+    assert find_wait(message) == seconds
+
+
+def test_a_wait_in_words_counts_where_the_limit_passes_and_no_header_has_one() -> None:
+    body = b'{"error": {"message": "Slow down. Please try again in 20s."}}'
+    assert from_response(429, {}, body, NOW).retry_after_seconds == 20.0
+    assert from_response(529, {}, body, NOW).retry_after_seconds == 20.0
+    assert from_response(429, {"retry-after": "3"}, body, NOW).retry_after_seconds == 3.0
+    assert from_response(400, {}, body, NOW).retry_after_seconds is None
+
+
+@each_case("word", ["try again ", "wait 1h", "retry in 1", "wait 9s9"])
+def test_a_long_message_is_searched_in_linear_time(word: str) -> None:
+    assert linear(lambda size: find_wait(word * size), 500)

@@ -189,7 +189,97 @@ def test_the_word_json_is_added_where_a_server_demands_it() -> None:
 
 
 @each_case(
-    "word", ["user: ", "tool_choice ", "metadata unknow", "`stream_options` ", "not supporte", "tool_choice 'objec"]
+    ("name", "message"),
+    [
+        ("strict", "invalid request: tools[0].function.strict is not a valid field"),
+        ("strict", "tools.0.custom.strict: Extra inputs are not permitted"),
+        ("eager_input_streaming", "tools.0.custom.eager_input_streaming: Extra inputs are not permitted"),
+        ("defer_loading", "tools.3.defer_loading: Extra inputs are not permitted"),
+        ("input_examples", "Unknown parameter: 'tools[0].input_examples'"),
+    ],
+)
+def test_a_refused_field_of_functions_is_left_out_of_all(name: str, message: str) -> None:
+    def write(**held: Any) -> Json:
+        function = {"name": "f", "parameters": {"properties": {name: {}}}, **held}
+        return {**PLAIN, "tools": [{"type": "function", "function": function}, {"name": "g", **held}, "odd"]}
+
+    for api in ("chat_completions", "messages"):
+        assert repair(write(**{name: True}), message, api) == write()
+        assert repair(write(), message, api) is None
+    assert repair({**PLAIN, "tools": {}}, message) is None
+
+
+def test_lists_of_types_are_split_where_google_refuses_them() -> None:
+    message = (
+        'Invalid JSON payload received. Unknown name "type" at \'tools[0].function_declarations[0].parameters.'
+        "properties[0].value': Proto field is not repeating, cannot start list."
+    )
+    given: Json = {"type": "object", "properties": {"a": {"type": ["string", "null"]}}}
+    split: Json = {"type": "object", "properties": {"a": {"type": "string", "nullable": True}}}
+
+    def offer(parameters: Json) -> Json:
+        return {
+            **PLAIN,
+            "tools": [{"type": "function", "function": {"name": "f", "parameters": parameters}}, "odd", {}],
+        }
+
+    assert repair(offer(given), message) == offer(split)
+    assert repair(offer(split), message) is None
+    assert repair({**PLAIN, "tools": 5}, message) is None
+
+
+@each_case(
+    "message",
+    [
+        "The tool_choice parameter does not support being set to required or object in thinking mode",
+        "deepseek-reasoner does not support this tool_choice",
+        "tool_choice: only 'auto' is supported",
+    ],
+)
+def test_a_demand_for_a_call_becomes_a_choice_where_none_is_taken(message: str) -> None:
+    body = {**PLAIN, "tools": [tool("a"), tool("b")]}
+    for demand in ("required", "any", tool("b")):
+        assert repair({**body, "tool_choice": demand}, message) == {**body, "tool_choice": "auto"}
+    for choice in ("auto", "none", None):
+        assert repair({**body, "tool_choice": choice}, message) is None
+
+
+def test_a_format_that_is_refused_is_asked_for_in_words() -> None:
+    message = "This response_format type is unavailable now"
+    schema: Json = {"type": "object", "properties": {"ä": {"type": "string"}}}
+    asked = 'Reply with JSON that is valid against this JSON schema, and nothing else:\n{"type": "object", '
+    asked += '"properties": {"ä": {"type": "string"}}}'
+    user: Json = {"role": "user", "content": "A list?"}
+    sent = {"model": "m", "messages": [{"role": "user", "content": f"A list?\n\n{asked}"}]}
+    body: Json = {"model": "m", "messages": [user]}
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    assert repair({**body, "response_format": wanted}, message) == sent
+    plain = "A list?\n\nReply with one JSON object and nothing else."
+    assert repair({**body, "response_format": {"type": "json_object"}}, message) == {
+        "model": "m",
+        "messages": [{"role": "user", "content": plain}],
+    }
+    assert repair({**body, "response_format": {"type": "text"}}, message) is None
+    assert repair(body, message) is None
+    for words in ("Invalid schema for response_format 'x': ...", "response_format.json_schema.schema.a: Extra inputs"):
+        assert repair({**body, "response_format": wanted}, f"{words} are not permitted") is None
+
+
+def test_a_refused_format_of_responses_is_asked_for_in_words() -> None:
+    message = "Invalid parameter: 'text.format' of type 'json_schema' is not supported with this model"
+    body: Json = {"model": "m", "input": "A list?", "text": {"format": {"type": "json_object"}}}
+    said = [{"role": "user", "content": "A list?\n\nReply with one JSON object and nothing else."}]
+    assert repair(body, message, "responses") == {"model": "m", "input": said}
+    body["text"]["verbosity"] = "low"
+    assert repair(body, message, "responses") == {"model": "m", "input": said, "text": {"verbosity": "low"}}
+
+
+@each_case(
+    "word",
+    [
+        *("user: ", "tool_choice ", "metadata unknow", "`stream_options` ", "not supporte", "tool_choice 'objec"),
+        *(".strict ", "response_format "),
+    ],
 )
 def test_a_long_refusal_is_read_in_linear_time(word: str) -> None:
     body = {**PLAIN, "user": "u", "metadata": {}, "stream_options": {}, "tool_choice": tool("b"), "tools": [tool("b")]}

@@ -242,7 +242,6 @@ def _parse_request(
     hosted = None
     if warnings or tool_violations:  # each search has one of them
         hosted = read_hosted_tools(functions, tools, head.tool_choice, asks.asks, foreign)
-    violations += _check_thinking(head.thinking)
     edits = read_edits(body.get("context_management"))
     violations += edits.violations
     params = _translate_params(head, body, violations, has_tools=bool(tools or asks.asks))
@@ -357,11 +356,6 @@ def _warn_of_unknown_values(head: CountTokensRequest) -> Iterator[str]:
         yield "output_config.effort has a value that is not known here, and was ignored"
 
 
-def _check_thinking(thinking: AnthropicThinking | None) -> Iterator[Violation]:
-    if thinking is not None and thinking.type == "enabled" and thinking.budget_tokens is None:
-        yield Violation("thinking.budget_tokens", "is required")
-
-
 def _translate_params(
     head: CountTokensRequest, body: dict[str, Any], violations: list[Violation], *, has_tools: bool
 ) -> Mapping[str, Any]:
@@ -397,5 +391,7 @@ def _translate_params(
 
 def _translate_thinking(thinking: AnthropicThinking) -> dict[str, Any]:
     if thinking.type == "enabled":
-        return {"enable_thinking": True, "thinking_budget": thinking.budget_tokens}
+        # Moonshot, z.ai and DeepSeek take it without a budget (experientiallabs/experiential#905)
+        budget = thinking.budget_tokens
+        return {"enable_thinking": True} | ({} if budget is None else {"thinking_budget": budget})
     return {"enable_thinking": False} if thinking.type == "disabled" else {}

@@ -219,7 +219,10 @@ class AnthropicStreamEncoder(DeltaEncoder):
             self._written_citations[known.index] = len(list_citations(known))
         out = b"" if self._has_start else self._write_start()
         same = [index for index, block in self._own_blocks.items() if message is not None and block.is_of(message)]
-        left = same[-1:] or list(self._own_blocks)[-1:]
+        last, newest = list(self._own_blocks)[-1:], next(reversed(self._own_blocks.values()), None)
+        if newest is not None and newest.type == "tool_use" and not any(map(newest.is_of, messages)):
+            same = []  # the call goes on, of which no input has come
+        left = same[-1:] or last
         out += b"".join([_STOP % index for index in self._own_blocks if index not in left])
         if message is not None and same:
             self._adopt(same[-1], message)

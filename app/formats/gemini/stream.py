@@ -111,7 +111,8 @@ class _Parts:
         if message.kind == "function_call":
             self._held.append(message)
             return parts + self._take_items(_list_details(message))
-        if self._held and all(is_whole(call) for call in self._held):
+        # Arguments may still come behind this message, if there are none yet.
+        if self._held and all(call.text.strip() and is_whole(call) for call in self._held):
             parts += self._write_calls(self._take_held())
         parts += self._take_items(_list_details(message))
         self._unsealed.append(message)

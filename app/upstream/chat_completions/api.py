@@ -3,6 +3,7 @@
 from app.openai_messages.messages import write_beginning
 from app.upstream.api import Api
 from app.upstream.chat_completions.reader import make_reader, make_scored_reader
+from app.upstream.chat_completions.refused_messages import MESSAGE_REPAIRS
 from app.upstream.chat_completions.repair import strip_reasoning
 from app.upstream.chat_completions.request import build
 from app.upstream.refused_fields import make_field_repairs
@@ -15,6 +16,6 @@ API = Api(
     make_scored_reader=make_scored_reader,
     write_beginning=write_beginning,
     strip_reasoning=strip_reasoning,
-    repairs=make_field_repairs(),
+    repairs={**MESSAGE_REPAIRS, **make_field_repairs()},
     switches=("enable_thinking", "thinking_budget"),
 )

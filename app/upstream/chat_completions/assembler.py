@@ -218,6 +218,8 @@ class Assembler:
         if self._skip_tool_result(choice):
             return
         is_last = is_reason(choice.finish_reason)
+        if not is_last and choice.native_finish_reason is not None:
+            is_last = _has_failed(choice.native_finish_reason)
         if is_last and self._is_last_again(choice):
             return
         if chunk.ragged or self._surrogates.held:
@@ -676,6 +678,11 @@ def _describe_keys(value: dict[str, Any]) -> str:
     shown = [repr(key[:40]) for key in list(value)[:3]]
     more = f" and {len(value) - 3} more" if len(value) > 3 else ""
     return f"the keys {', '.join(shown)}{more}" if shown else "no key"
+
+
+def _has_failed(native: Any) -> bool:
+    """Whether the provider's own word alone says that the reply failed (OpenRouterTeam/ai-sdk-provider#166)."""
+    return isinstance(native, str) and is_reason(native) and find_ending(native).fault is not None
 
 
 def _is_base_resp_error(base_resp: dict[str, Any]) -> bool:

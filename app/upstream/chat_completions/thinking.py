@@ -13,8 +13,10 @@ _ON = "default"
 """Groq's effort for a model that either thinks or does not."""
 _USUAL = ("low", "medium", "high")
 """The efforts that every server with efforts knows."""
-_OWN_SWITCHES = ("chat_template_kwargs", "thinking_type", "reasoning_object")
+_OWN_SWITCHES = ("chat_template_kwargs", "thinking_type", "adaptive", "reasoning_object")
 """The switches that only servers have which are known to obey them."""
+_ON_TYPES = {"thinking_type": "enabled", "adaptive": "adaptive"}
+"""The type of `thinking` that switches it on."""
 FIELDS = (
     *("enable_thinking", "thinking", "reasoning", "reasoning_effort"),
     *("thinking_budget", "thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens"),
@@ -125,8 +127,8 @@ class _ThinkingWriter:
         elif switch == "chat_template_kwargs":
             # Qwen3's and GLM's templates read `enable_thinking`, DeepSeek's and Kimi's `thinking`; others ignore both.
             self.fields["chat_template_kwargs"] = {"enable_thinking": enabled, "thinking": enabled}
-        elif switch == "thinking_type":
-            self.fields["thinking"] = {"type": "enabled" if enabled else "disabled"}
+        elif switch in _ON_TYPES:
+            self.fields["thinking"] = {"type": _ON_TYPES[switch] if enabled else "disabled"}
         elif switch == "reasoning_effort":
             self._switch_by_effort(enabled)
         elif switch == "reasoning_object":

@@ -7,9 +7,9 @@ from app.upstream.messages.conversation import write_beginning
 from app.upstream.messages.decoder import ObjectDecoder, decode, decode_kept
 from app.upstream.messages.own import build_own, write_own_beginning
 from app.upstream.messages.passed_body import build_passed
-from app.upstream.messages.repair import PREFILL_REPAIR, strip_reasoning
+from app.upstream.messages.repair import PREFILL_REPAIR, SYSTEM_REPAIRS, strip_reasoning
 from app.upstream.messages.request import build
-from app.upstream.refused_fields import SAMPLING, make_hint_repairs, make_option_repairs
+from app.upstream.refused_fields import SAMPLING, make_hint_repairs, make_option_repairs, make_tool_field_repairs
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
 
@@ -55,7 +55,13 @@ API = Api(
     make_passing_reader=make_passing_reader,
     list_headers=list_headers,
     strip_reasoning=strip_reasoning,
-    repairs={**make_hint_repairs(("metadata",)), **make_option_repairs(SAMPLING), **PREFILL_REPAIR},
+    repairs={
+        **make_hint_repairs(("metadata",)),
+        **make_option_repairs(SAMPLING),
+        **make_tool_field_repairs(),
+        **PREFILL_REPAIR,
+        **SYSTEM_REPAIRS,
+    },
     write_beginning=write_beginning,
     needs_max_tokens=True,
     needs_v1=True,

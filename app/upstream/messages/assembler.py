@@ -54,8 +54,9 @@ _BLOCK_OF_DELTA = {
     "thinking_delta": "thinking",
     "signature_delta": "thinking",
 }
-_TEXT_FIELDS = {"text_delta": "text", "thinking_delta": "thinking"}
-"""The deltas of a text, each with its field, which is also the type of its block."""
+_TYPES_OF_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "tool_use"}
+"""The deltas of a text, each with the type of its block."""
+_FIELDS_OF_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _METRICS = {
     "inputTokenCount": "input_tokens",
     "outputTokenCount": "output_tokens",
@@ -286,6 +287,8 @@ class MessageAssembler:
             return
         self._reason, self._ending = word, ending
         self._has_inferred = self._has_inferred or bool(self._blocks)  # they have no end
+        if ending.reason in ("stop", "tool_calls") and word != "pause_turn":  # clients run calls for their reason alone
+            self._has_inferred = self._has_inferred or (ending.reason == "tool_calls") != self._calls.opened
         if not ending.known:
             self._cacheable = False
             self._warn(f"the model server's stop reason {word[:200]!r} is not known: it was read as end_turn")
@@ -384,19 +387,14 @@ class MessageAssembler:
         self._received += 1
         block = self._blocks.get(self._read_index(value))
         if block is not None and _is_misplaced(delta, block):
-            self._stop_block(self._blocks.pop(self._read_index(value)), out)
-            block = None
+            block = self._find_fitting(value, delta, block, out)
         if block is None and delta.get("type") == "input_json_delta":
             self._has_inferred = True
             block = self._find_ended_call(self._read_index(value), out)
             if self.ended:
                 return
         if block is None:
-            self._has_inferred = True
-            block = self._blocks[self._read_index(value)] = _Block(_infer_block(delta))
-            self.started = self._has_block = True
-            if block.type == "tool_use":
-                self._open_call(block, out)
+            block = self._infer_block(self._read_index(value), delta)
         ragged = isinstance(value, RaggedObject)
         match delta.get("type"):
             case "text_delta" if block.type == "text":
@@ -412,6 +410,25 @@ class MessageAssembler:
                 block.citations.append(delta.get("citation"))
             case _:
                 _extend_item(block, delta)
+
+    def _infer_block(self, index: int, delta: Mapping[str, Any]) -> _Block:
+        """Open the block that a delta belongs to whose start has not come."""
+        self._has_inferred = self.started = self._has_block = True
+        block = self._blocks[index] = _Block({"type": _BLOCK_OF_DELTA.get(str(delta.get("type")), _UNKNOWN)})
+        return block
+
+    def _find_fitting(
+        self, value: Mapping[str, Any], delta: Mapping[str, Any], block: _Block, out: list[Event]
+    ) -> _Block:
+        """Return the block that takes a delta which the one of its index cannot take. A call stays open, because a part
+        of its input can still come; reasoning ends where a text begins, and a text where reasoning begins."""
+        self._has_inferred = True
+        index, type_ = self._read_index(value), _TYPES_OF_DELTAS[str(delta.get("type"))]
+        if type_ != "tool_use" and block.type != "tool_use":
+            self._stop_block(self._blocks.pop(index), out)
+            return self._infer_block(index, delta)
+        fitting = next((one for one in reversed(self._blocks.values()) if one.type == type_), None)
+        return fitting or self._infer_block(max(self._blocks) + 1, delta)
 
     def _read_odd(self, value: Any) -> str | None:
         """Return a text that the server wrote as something else."""
@@ -745,11 +762,6 @@ def _infer_type(value: Mapping[str, Any]) -> str | None:
     return "message" if isinstance(value.get("content"), list) and "error" not in value else None
 
 
-def _infer_block(delta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the block that a delta belongs to whose start has not come."""
-    return {"type": _BLOCK_OF_DELTA.get(str(delta.get("type")), _UNKNOWN)}
-
-
 def _is_repeated(block: _Block, item: dict[str, Any]) -> bool:
     """Whether the start of an open block came again. A call without an id may be another one."""
     if block.type in ("text", "thinking") or (block.type == "tool_use" and not item.get("id")):
@@ -758,12 +770,13 @@ def _is_repeated(block: _Block, item: dict[str, Any]) -> bool:
 
 
 def _is_misplaced(delta: Mapping[str, Any], block: _Block) -> bool:
-    """Whether a delta has a text for a block of another type, which servers and relays leave open
+    """Whether a delta has something for a block of another type, which servers and relays leave open
     (sgl-project/sglang issue 26795, musistudio/claude-code-router pull request 1356)."""
-    field = _TEXT_FIELDS.get(str(delta.get("type")))
-    if field is None or field == block.type or block.type not in ("text", "thinking", "tool_use"):
+    name = str(delta.get("type"))
+    type_ = _TYPES_OF_DELTAS.get(name)
+    if type_ is None or type_ == block.type or block.type not in ("text", "thinking", "tool_use"):
         return False
-    return bool(delta.get(field))
+    return bool(delta.get(_FIELDS_OF_DELTAS[name]))
 
 
 def _extend_item(block: _Block, delta: Mapping[str, Any]) -> None:

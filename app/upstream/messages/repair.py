@@ -1,7 +1,8 @@
-"""Change a body of the Messages API that its server has refused: without opaque reasoning, or with the user's message
-at the end."""
+"""Change a body of the Messages API that its server has refused: without opaque reasoning, with the user's message at
+the end, or with system messages where they are taken."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from app.upstream.api import Repair
@@ -63,6 +64,48 @@ def _list_blocks(message: dict[str, Any]) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
 
 
+def _place_system(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the body in which a system message stands behind one of the user, and before one of the assistant or at
+    the end; one that stands elsewhere is a text of the user. None if all stand so."""
+    return _move_system(body, lambda last, following: last == "user" and following == "assistant")
+
+
+def _move_all_system(body: dict[str, Any]) -> dict[str, Any] | None:
+    return _move_system(body, lambda last, following: False)
+
+
+def _move_system(body: dict[str, Any], fits: Callable[[str, str], bool]) -> dict[str, Any] | None:
+    messages, found = body.get("messages") or [], False
+    moved: list[dict[str, Any]] = []
+    for place, message in enumerate(messages):
+        role = message.get("role")
+        following = messages[place + 1].get("role") if place + 1 < len(messages) else "assistant"
+        if role == "system" and not fits(moved[-1]["role"] if moved else "", following):
+            role, found = "user", True
+        if moved and moved[-1]["role"] == role != "assistant":
+            moved[-1] = {**moved[-1], "content": [*_list_blocks(moved[-1]), *_list_blocks(message)]}
+        else:
+            moved.append({**message, "role": role})
+    return {**body, "messages": moved} if found else None
+
+
+SYSTEM_REPAIRS = {
+    "system_place": Repair(
+        re.compile(
+            r"role \W?system\W? (?:must|can only|may only)|(?:consecutive|multiple) \W?system\W? messages", re.I
+        ),
+        _place_system,
+        "the model server takes no system message at this place: it was sent as a text of the user",
+    ),
+    "no_system": Repair(
+        re.compile(r"unexpected role \W?system|role: Input should be \W?user|role \W?system\W? is not supported", re.I),
+        _move_all_system,
+        "the model server takes no system messages in the conversation: they were sent as texts of the user. Set "
+        '`system = "then_user"` in the model\'s profile',
+    ),
+}
+"""Claude takes system messages in the conversation from Opus 4.8 on, and only behind the user's (anthropics/claude-code
+issue 73821, maximhq/bifrost PR 3945, kennethreitz/simplemind PR 37)."""
 PREFILL_REPAIR = {
     "assistant_last": Repair(
         re.compile(r"assistant message prefill|pre-?fill(?:ing)? the .?assistant|must end with a user message", re.I),

@@ -167,6 +167,7 @@ class PartialToolCall:
         "index",
         "name",
         "number",
+        "repeats",
         "sealed",
         "waits_for_answer",
     )
@@ -181,6 +182,9 @@ class PartialToolCall:
         """Its position among the announced calls; -1 before it is announced."""
         self.sealed = False
         """Other content came after it, so its name is complete."""
+        self.repeats: PartialToolCall | None = None
+        """The call whose name came once more behind its arguments, which opened this one: until this one is sealed, it
+        is not known whether it only says that again."""
         self.waits_for_answer = False
         """It calls a tool of the server, which may answer it in this reply."""
         self.answered = False
@@ -321,9 +325,18 @@ class PartialToolCall:
 
     def ready(self) -> bool:
         """Whether the call can be announced: its name and id can no longer change. An id may come one fragment late."""
-        if not self.name or self._is_wrapped() or self.waits_for_answer:
+        if not self.name or self._is_wrapped() or self.waits_for_answer or self.repeats is not None:
             return False
         return self.sealed or (bool(self.first) and (bool(self.id) or self.fragments > 1))
+
+    def seal(self) -> None:
+        """Learn that nothing more belongs to the call. One that only says an earlier one again counts as answered."""
+        self.sealed = True
+        earlier, self.repeats = self.repeats, None
+        if earlier is not None:
+            text = "".join(self._held or self._arguments)
+            is_empty = remove_space(text) in ("", *NO_ARGUMENTS)
+            self.answered = is_empty or get_meaning(text) == earlier._get_meaning()
 
     def complete(self) -> bool:
         """Whether the arguments are one complete JSON object, list or string."""
@@ -359,6 +372,12 @@ class PartialToolCall:
             return False
         return function.name == "" or (function.name is None and not fragment.id)
 
+    def is_named_again(self, fragment: ToolCallFragment) -> bool:
+        """Whether a fragment has nothing but this call's name: it says that again, or begins another call of the same
+        function (unslothai/unsloth#10059)."""
+        function = fragment.function
+        return function is not None and not function.arguments and (function.name or "").strip() == self.name
+
     def is_ended_by(self, fragment: ToolCallFragment, known_id: bool) -> bool:
         """Whether a fragment that has this call's id, index or position begins another call nevertheless."""
         name = (fragment.function.name if fragment.function else None) or ""
@@ -369,10 +388,13 @@ class PartialToolCall:
             return not self.first or name != self.name or self.complete()
         text = (fragment.function.arguments if fragment.function else None) or ""
         renamed = bool(self.name) and name != self.name
-        if not (renamed or text.lstrip().startswith("{")) or not self.complete():
+        again = not text and self.first == "{"
+        if not (renamed or again or text.lstrip().startswith("{")) or not self.complete():
             return False
         if renamed:
             return True
+        if again:
+            return not self.says_nothing
         if self.says_nothing:
             has_place = known_id or (fragment.index is not None and fragment.index >= 0)
             return not has_place and remove_space(text) not in NO_ARGUMENTS

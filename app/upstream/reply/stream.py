@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from app.chat.events import END_TYPES, Event, Failed, Fault, Finish
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Receiver
@@ -284,7 +286,8 @@ class UpstreamStream:
         receiver = self._end()
         try:
             events = self._assembler.feed(self._read_rest(fault is None))
-            events = self._annotate_failure(self._feed_stages(events + self._assembler.close(self._reader.junk, fault)))
+            events += _name_failure(self._assembler.close(self._reader.junk, fault), self._reader.junk)
+            events = self._annotate_failure(self._feed_stages(events))
         except Exception as error:
             self._report_closed()
             self._give_crash(receiver, error)
@@ -360,3 +363,15 @@ class UpstreamStream:
     def _time_out(self, cause: Cause, reason: str) -> None:
         self._body.abort()
         self._finish(faults.make_fault("timeout", f"the model server timed out: {reason}", cause=cause.word))
+
+
+def _name_failure(events: list[Event], junk: bytes) -> list[Event]:
+    """Return the end of a reply that is not whole with what a line of words within it says of the failure
+    (tetsuo-ai/agenc-core#2492)."""
+    last = events[-1] if junk and events else None
+    if type(last) is not Failed or last.fault.code != "upstream_incomplete":
+        return events
+    told = faults.make_protocol_fault(junk)
+    if told.code == "upstream_protocol":
+        return events
+    return [*events[:-1], Failed(msgspec.structs.replace(told, status=200))]

@@ -100,7 +100,7 @@ class ToolCallAssembler:
         if current is None or current.is_ended_by(fragment, fragment.id in self._ids):
             if not whole and self._last is not None and self._last.is_continued_by(fragment):
                 return self._last
-            return self._open(fragment, position)
+            return self._open(fragment, position, current)
         return current
 
     def _find_current(self, fragment: ToolCallFragment, position: int, count: int) -> PartialToolCall | None:
@@ -112,11 +112,15 @@ class ToolCallAssembler:
             return self._by_position.get(position)
         return self._last
 
-    def _open(self, fragment: ToolCallFragment, position: int) -> PartialToolCall:
+    def _open(self, fragment: ToolCallFragment, position: int, ended: PartialToolCall | None) -> PartialToolCall:
+        """Open a call. `ended`: the one that the fragment would belong to otherwise."""
         index = fragment.index if fragment.index is not None and fragment.index >= 0 else None
         call = PartialToolCall(index)
+        is_known = not fragment.id or fragment.id in self._ids
+        if ended is not None and is_known and ended.is_named_again(fragment):
+            call.repeats = ended
         if self._last is not None:
-            self._last.sealed = True
+            self._last.seal()
         self._last = call
         self.opened = True
         self._order.insert(self._find_position(call), call)
@@ -178,6 +182,8 @@ class ToolCallAssembler:
                 out.append(ToolCallDelta(call.number, rest))
         for call in self._order[self._handled :]:
             self._handled += 1
+            if call.repeats is not None and not (failed and call.has_arguments):
+                call.seal()
             if call.answered:
                 continue
             call.take_rest(failed=failed or not call.name)
@@ -206,7 +212,7 @@ class ToolCallAssembler:
         last = self._last
         if last is None or last.sealed or text.isspace():
             return
-        last.sealed = True
+        last.seal()
         self._announce(out)
 
     def answer(self, id_: str | None) -> None:

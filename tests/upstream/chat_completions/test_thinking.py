@@ -20,6 +20,7 @@ LLAMACPP_BUDGET = {"thinking_budget_tokens": 100, "reasoning_budget_tokens": 100
 GOOGLE_BUDGET = {"extra_body": {"google": {"thinking_config": {"thinking_budget": 100}}}}
 TOP = ({"enable_thinking": True}, {"enable_thinking": False}, {"thinking_budget": 100})
 TYPE = ({"thinking": {"type": "enabled"}}, {"thinking": {"type": "disabled"}}, None)
+ADAPTIVE = ({"thinking": {"type": "adaptive"}}, {"thinking": {"type": "disabled"}}, None)
 EFFORT = ({"reasoning_effort": "medium"}, {"reasoning_effort": "none"}, None)
 OBJECT = ({"reasoning": {"enabled": True}}, {"reasoning": {"enabled": False}}, {"reasoning": {"max_tokens": 100}})
 NO_SWITCH = (None, None, None)
@@ -37,7 +38,7 @@ THINKING: dict[str, tuple[Json | None, Json | None, Json | None]] = {
     "deepseek": TYPE,
     "moonshot": TYPE,
     "zhipu": TYPE,
-    "minimax": NO_SWITCH,
+    "minimax": ADAPTIVE,
     "siliconflow": TOP,
     "openrouter": OBJECT,
     "groq": NO_SWITCH,

@@ -5,6 +5,8 @@ from typing import Any
 
 import httpx
 import pytest
+from app.chat.events import Fault
+from app.upstream.api import find_api, repair_refused
 from app.upstream.messages.repair import strip_reasoning
 
 from tests.in_process_gateway import ModelServer, Running
@@ -113,3 +115,35 @@ def test_a_refusal_that_a_relay_has_wrapped_is_found() -> None:
     with Running(SETTINGS, server) as gateway:
         answered = gateway.post("/v1/chat/completions", {"model": "anthropic", "messages": HISTORY})
     assert (answered.status, len(server.requests)) == (200, 2)
+
+
+SYSTEM = {"role": "system", "content": "Be brief."}
+USER = {"role": "user", "content": "Hi"}
+SAID = {"role": "assistant", "content": "Hello."}
+RULE: Json = {"type": "text", "text": "Be brief."}
+ASKED: Json = {"type": "text", "text": "Hi"}
+MISPLACED = "messages.2: role 'system' must precede an 'assistant' message or end the array"
+UNKNOWN = 'messages: Unexpected role "system". The Messages API accepts a top-level `system` parameter'
+
+
+def refuse(words: str, *messages: Json) -> Any:
+    """The messages that are sent after a refusal in these words."""
+    data = json.dumps(body(*messages)).encode()
+    repaired = repair_refused(find_api("messages"), data, Fault("invalid_request", words, False, 400))
+    return None if repaired is None else json.loads(repaired.data)["messages"]
+
+
+def test_a_system_message_where_none_is_taken_is_a_text_of_the_user() -> None:
+    joined = {"role": "user", "content": [RULE, ASKED]}
+    assert refuse(MISPLACED, USER, SAID, SYSTEM, USER) == [USER, SAID, joined]
+    assert refuse(MISPLACED, SYSTEM, USER) == [joined]
+    assert refuse(MISPLACED, USER, SYSTEM, USER) == [{"role": "user", "content": [ASKED, RULE, ASKED]}]
+    assert refuse(MISPLACED, USER, SAID, SYSTEM) == [USER, SAID, {**SYSTEM, "role": "user"}]
+    assert refuse(MISPLACED, USER, SYSTEM, SAID, USER, SYSTEM) is None
+    assert refuse(MISPLACED, USER) is None
+
+
+@pytest.mark.parametrize("words", [UNKNOWN, "messages.1.role: Input should be 'user' or 'assistant'"])
+def test_a_server_may_take_no_system_messages_in_the_conversation(words: str) -> None:
+    assert refuse(words, USER, SYSTEM, SAID) == [{"role": "user", "content": [ASKED, RULE]}, SAID]
+    assert refuse(words, USER, SAID) is None

@@ -154,3 +154,11 @@ def test_the_providers_own_word_for_a_failure_fails_the_reply() -> None:
 def test_the_first_finish_reason_wins_also_over_a_failure() -> None:
     first, second = (b'{"choices":[{"delta":{},"finish_reason":"%b"}]}' % word for word in (b"length", b"error"))
     assert events(TEXT, first, second, b"[DONE]")[-1] == Finish("length")
+
+
+def test_the_providers_own_word_for_a_failure_counts_alone() -> None:
+    failed = ending(finish_reason=None, native_finish_reason="MALFORMED_FUNCTION_CALL")
+    assert isinstance(failed, Failed)
+    assert failed.fault.code == "tool_use_failed"
+    for native in ("STOP", "null", "MAX_TOKENS", None, 7):
+        assert isinstance(ending(finish_reason=None, native_finish_reason=native), Finish)

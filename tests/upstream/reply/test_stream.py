@@ -79,3 +79,22 @@ def test_the_limit_of_a_compressed_reply_is_that_of_its_text() -> None:
     failed = events[-1]
     assert isinstance(failed, Failed) and "more than" in failed.fault.message
     assert not wanted
+
+
+def read_end(rest: bytes) -> Event:
+    received = Batches()
+    UpstreamStream(Parts([ONE, rest], broken=False), "chat-1", [], TARGET).start(received)
+    return received.batches[-1][-1]
+
+
+def test_a_line_of_words_within_a_reply_says_why_it_is_not_whole() -> None:
+    failed = read_end(b"upstream error: read ECONNRESET\n")
+    assert isinstance(failed, Failed)
+    assert (failed.fault.status, failed.fault.message) == (200, "upstream error: read ECONNRESET")
+    limited = read_end(b"Too many requests, slow down\n\n")
+    assert isinstance(limited, Failed)
+    assert limited.fault.code == "rate_limit"
+    for rest in (b"", b"<html><title>502 Bad Gateway</title></html>\n", b"so it goes\n"):
+        cut = read_end(rest)
+        assert isinstance(cut, Failed)
+        assert cut.fault.code == "upstream_incomplete"

@@ -166,3 +166,45 @@ def test_a_held_call_that_the_server_answered_is_left_out_at_the_end() -> None:
     table.answer("c")
     table.close(out)
     assert out == []
+
+
+def read_calls(events: list[Event]) -> list[tuple[str, str]]:
+    """The names and the arguments of the calls."""
+    calls: dict[int, tuple[str, str]] = {}
+    for event in events:
+        if isinstance(event, ToolCallDelta):
+            name, arguments = calls.get(event.index, ("", ""))
+            calls[event.index] = (name or event.name, arguments + event.arguments)
+    return list(calls.values())
+
+
+@each_case("number", [0, -1])
+def test_a_name_behind_complete_arguments_begins_another_call_of_the_function(number: int) -> None:
+    one = [piece(number, "f", ""), piece(number, None, '{"a":'), piece(number, None, "1}")]
+    other = [piece(number, "f", ""), piece(number, None, '{"a":'), piece(number, None, "2}")]
+    calls = [("f", '{"a":1}'), ("f", '{"a":2}')]
+    assert read_calls(fed(*one, *other)) == calls
+    assert read_calls(fed(*one, *other, piece(1, "g", "{}", "c"))) == [*calls, ("g", "{}")]
+    assert read_calls(fed(*one, *other, *one)) == [*calls, ("f", '{"a":1}')]
+
+
+def test_a_call_that_only_says_the_one_before_again_is_left_out() -> None:
+    one = [piece(0, "f", '{"a":'), piece(0, None, "1}")]
+    for again in ([], [piece(0, None, '{ "a"'), piece(0, None, ": 1}")], [piece(0, None, " ")], [piece(0, None, "{}")]):
+        assert read_calls(fed(*one, piece(0, "f", ""), *again)) == [("f", '{"a":1}')]
+        found = fed(*one, piece(0, "f", ""), *again, piece(1, "g", '{"b":2}', "c"))
+        assert read_calls(found) == [("f", '{"a":1}'), ("g", '{"b":2}')]
+    table, out = ToolCallAssembler("chat-1"), list[Event]()
+    table.feed([piece(0, "f", '{"a":1}', "c")], out)
+    table.feed([piece(0, "f", "", "c")], out)
+    table.seal_last_call("text", out)
+    table.feed([piece(1, "g", '{"b":2}', "d"), piece(1, None, " ")], out)
+    assert read_calls(out) == [("f", '{"a":1}'), ("g", '{"b":2}')]
+
+
+def test_a_reply_that_breaks_has_no_call_of_a_name_that_came_again() -> None:
+    table, out = ToolCallAssembler("chat-1"), list[Event]()
+    table.feed([piece(0, "f", '{"a":1}', "c")], out)
+    table.feed([piece(0, "f", "")], out)
+    table.flush(out)
+    assert read_calls(out) == [("f", '{"a":1}')]

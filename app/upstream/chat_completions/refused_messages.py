@@ -1,0 +1,214 @@
+"""Change the messages of a body that a server has refused: in the order that the chat template of its model takes, with
+the reasoning that it demands, or without images that it cannot read.
+
+A model's template is not known where the kind of its server is not, or where a server has models of several makers.
+What it refuses is known from its words. Each change is what a profile with the field of that name would have sent.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+from app.chat.messages import BRIDGE
+from app.upstream.api import Repair
+
+Json = dict[str, Any]
+_SYSTEM = ("system", "developer")
+_BLANK = " "
+"""Templates and servers take an empty text as missing."""
+_NO_IMAGE = "[an image, which this model cannot see]"
+
+
+def _join(first: Any, second: Any) -> Any:
+    """Return the contents of two messages as one."""
+    if not first or not second:
+        return first or second
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return [*_list_parts(first), *_list_parts(second)]
+
+
+def _list_parts(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+
+
+def _merge_system(messages: list[Json]) -> list[Json]:
+    systems = [message for message in messages if message.get("role") in _SYSTEM]
+    if not systems:
+        return messages
+    content: Any = None
+    for message in systems:
+        content = _join(content, message.get("content"))
+    return [{"role": "system", "content": content}, *(one for one in messages if one.get("role") not in _SYSTEM)]
+
+
+def _move_system_to_user(messages: list[Json]) -> list[Json]:
+    merged = _merge_system(messages)
+    if not merged or merged[0].get("role") != "system":
+        return messages
+    system, *others = merged
+    place = next((place for place, one in enumerate(others) if one.get("role") == "user"), None)
+    if place is None:
+        return [{"role": "user", "content": system["content"]}, *others]
+    user = others[place]
+    others[place] = {**user, "content": _join(system["content"], user.get("content"))}
+    return others
+
+
+def _merge_neighbours(messages: list[Json]) -> list[Json]:
+    """Return the messages so that no two of the user, or of the assistant without calls, follow each other."""
+    merged: list[Json] = []
+    for message in _merge_system(messages):
+        role, last = message.get("role"), merged[-1] if merged else {}
+        plain = role in ("user", "assistant") and not message.get("tool_calls") and not last.get("tool_calls")
+        if plain and last.get("role") == role:
+            merged[-1] = {**last, "content": _join(last.get("content"), message.get("content"))}
+        else:
+            merged.append(message)
+    return merged
+
+
+def _put_assistant_behind_results(messages: list[Json]) -> list[Json]:
+    bridged: list[Json] = []
+    for message in messages:
+        if message.get("role") == "user" and bridged and bridged[-1].get("role") == "tool":
+            bridged.append({"role": "assistant", "content": BRIDGE})
+        bridged.append(message)
+    return bridged
+
+
+def _add_user(messages: list[Json]) -> list[Json]:
+    if not messages or any(message.get("role") == "user" for message in messages):
+        return messages
+    begin = next((place for place, one in enumerate(messages) if one.get("role") not in _SYSTEM), None)
+    if begin is None:
+        return [*messages[:-1], {**messages[-1], "role": "user"}]
+    return [*messages[:begin], {"role": "user", "content": BRIDGE}, *messages[begin:]]
+
+
+def _fill_reasoning(messages: list[Json]) -> list[Json]:
+    return [
+        {**message, "reasoning_content": _BLANK}
+        if message.get("role") == "assistant" and not message.get("reasoning_content")
+        else message
+        for message in messages
+    ]
+
+
+def _shorten_ids(messages: list[Json]) -> list[Json]:
+    return [_with_short_ids(message) for message in messages]
+
+
+def _with_short_ids(message: Json) -> Json:
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        return {**message, "tool_calls": [{**call, "id": _shorten(call.get("id"))} for call in calls]}
+    return {**message, "tool_call_id": _shorten(message["tool_call_id"])} if "tool_call_id" in message else message
+
+
+def _shorten(id_: Any) -> Any:
+    """Return nine letters and digits, which are the same wherever the id stands."""
+    if not isinstance(id_, str) or re.fullmatch("[A-Za-z0-9]{9}", id_):
+        return id_
+    return hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+
+
+def _describe_images(messages: list[Json]) -> list[Json]:
+    """Return the messages with words in the place of images. Those of the user's last message stay: without them the
+    reply would be to another question. What stands behind results is theirs."""
+    last = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].get("role") == "user"), -1)
+    if last > 0 and messages[last - 1].get("role") == "tool":
+        last = -1
+    return [message if place == last else _describe_parts(message) for place, message in enumerate(messages)]
+
+
+def _describe_parts(message: Json) -> Json:
+    content = message.get("content")
+    if not isinstance(content, list) or not any(map(_is_image, content)):
+        return message
+    parts = [{"type": "text", "text": _NO_IMAGE} if _is_image(part) else part for part in content]
+    return {**message, "content": parts}
+
+
+def _is_image(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "image_url"
+
+
+def _make(refused: str, change: Callable[[list[Json]], list[Json]], warning: str) -> Repair:
+    def apply(body: Json) -> Json | None:
+        messages = body.get("messages")
+        if not isinstance(messages, list):
+            return None
+        changed = change(messages)
+        return None if changed == messages else {**body, "messages": changed}
+
+    return Repair(re.compile(refused, re.IGNORECASE), apply, warning)
+
+
+MESSAGE_REPAIRS = {
+    # Qwen 3.5 and later, MiniMax, Mistral: ollama/ollama#17774, ggml-org/llama.cpp#27367, raullenchai/Rapid-MLX#1543,
+    # QwenLM/Qwen3.8#244, openclaw/openclaw#19386
+    "merged_system": _make(
+        r"system messages? (?:must|should|can|may) (?:only )?(?:be|come|appear|stand)[^.\n]{0,30}?"
+        r"(?:beginning|start|first)|"
+        r"(?:only|more than) one system message|multiple system messages|unexpected role .?(?:system|developer)|"
+        r"invalid chat setting",
+        _merge_system,
+        "the model server takes one system message before all others: all were sent as that one. Set "
+        '`system = "merged"` in the model\'s profile',
+    ),
+    # Gemma: suitenumerique/conversations#197
+    "no_system": _make(
+        r"system role (?:is )?not supported|does not support (?:the )?system (?:role|messages?|prompts?)",
+        _move_system_to_user,
+        "the model server takes no system messages: they were sent with the user's first message. Set "
+        '`system = "none"` in the model\'s profile',
+    ),
+    "alternate": _make(
+        r"roles must alternate|unexpected role .?user.? after role .?user|"
+        r"unexpected role .?assistant.? after role .?assistant",
+        _merge_neighbours,
+        "the model server wants messages of user and assistant in turns: neighbours were merged. Set "
+        "`alternate = true` in the model's profile",
+    ),
+    # mistralai/mistral-vibe#454
+    "assistant_after_tool": _make(
+        r"unexpected role .?user.? after role .?tool",
+        _put_assistant_behind_results,
+        "the model server takes no message of the user behind a result: a short one of the assistant was sent between "
+        "them. Set `assistant_after_tool = true` in the model's profile",
+    ),
+    # Qwen 3.5 and later; GLM, which says nothing else: anomalyco/opencode#2557, continuedev/continue#13259
+    "needs_user": _make(
+        r"no user query found|(?:must|should) (?:contain|include|have) (?:at least )?(?:one|a) .?user.? message|"
+        r"messages parameter is illegal",
+        _add_user,
+        "the model server refuses a conversation without a message of the user: a short one was added. Set "
+        "`needs_user = true` in the model's profile",
+    ),
+    # vllm-project/vllm#47734, anomalyco/opencode#12653
+    "call_ids": _make(
+        r"tool call id (?:was|must)|a-z, A-Z, 0-9, with a length of 9|\bid'?: string too long",
+        _shorten_ids,
+        'the model server refuses the ids of calls: others were sent. Set `call_ids = "alphanumeric9"` or '
+        "`max_call_id` in the model's profile",
+    ),
+    # dotnet/extensions#7405, syt2/paper-chat-for-zotero#16
+    "blank_reasoning": _make(
+        r"(?:missing|lacks?|requires?) [^\n]{0,20}?reasoning_content|"
+        r"reasoning_content\b[^\n]{0,120}?(?:missing|required|must be (?:passed|sent|included|provided)|必须|缺少)",
+        _fill_reasoning,
+        "the model server demands the reasoning of earlier turns: those without any were sent with a blank one. Set "
+        '`replay_blank_reasoning = "all"` and `blank_reasoning = " "` in the model\'s profile',
+    ),
+    "images": _make(
+        r"unknown variant .?image_url|(?:image|vision|multimodal)\w*(?: inputs?| content)? (?:is|are) not supported|"
+        r"(?:does not|doesn't|not) support (?:image|vision|multimodal)|support image input|not a multimodal model|"
+        r"at most 0 image|mmproj|only .?text.?(?: content)? (?:type |parts? )?(?:is|are) supported",
+        _describe_images,
+        "the model server takes no images: those of earlier turns and of results were sent as words. Set `media = []` "
+        "in the model's profile",
+    ),
+}
+"""Each is named after what it does to the messages."""

@@ -1,0 +1,177 @@
+"""What users of clients, gateways and model servers reported in 2026 of replies and requests of chats, tried here. Each
+test names the report. Those of more than one server are rows in `tests/faults` and `tests/upstream/test_learned_rules`.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.each_case import each_case
+from tests.in_process_gateway import Answer, ModelServer, Running, streamed
+
+Json = dict[str, Any]
+CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
+HI: Json = {"role": "user", "content": "Hi"}
+PATCH = "*** Begin Patch\n*** End Patch"
+SETTINGS: Json = {
+    "upstreams": {
+        "local": {"base_url": "http://model.test/v1"},
+        "vllm": {"base_url": "http://vllm.test/v1", "kind": "vllm"},
+        "claude": {"base_url": "http://claude.test/v1", "kind": "anthropic", "api": "messages"},
+    },
+    "models": {name: {"upstreams": [name], "max_retries": 0} for name in ("local", "vllm", "claude")},
+    "server": {"log_level": "error"},
+}
+
+
+class _Gateway:
+    def __init__(self) -> None:
+        self.answer = httpx.Response(200)
+        self.server = ModelServer(lambda _: self.answer)
+        self.running = Running(SETTINGS, self.server)
+
+    def post(self, path: str, model: str, answer: httpx.Response, **body: Any) -> Answer:
+        self.answer = answer
+        limit = {"max_tokens": 30} if path == MESSAGES else {}
+        asked = {"input": "Hi"} if path == RESPONSES else {"messages": [HI]}
+        return self.running.post(path, {"model": model, **limit, **asked, **body})
+
+    @property
+    def sent(self) -> Json:
+        found: Json = json.loads(self.server.requests[-1].content)
+        return found
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[_Gateway]:
+    gateway = _Gateway()
+    with gateway.running:
+        yield gateway
+
+
+def stream(*events: Json) -> httpx.Response:
+    """Events of chat completions or of messages."""
+    lines = []
+    for one in events:
+        name = f"event: {one['type']}\n" if "type" in one else ""
+        lines.append(f"{name}data: {json.dumps(one)}\n\n")
+    return streamed("".join(lines).encode())
+
+
+def chunk(reason: str | None = None, usage: Json | None = None, **delta: Any) -> Json:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}], "usage": usage}
+
+
+def call(name: str, arguments: str) -> Json:
+    return {
+        "tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}]
+    }
+
+
+def read_events(answer: Answer) -> list[Json]:
+    lines = answer.body.decode().split("\n")
+    return [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+
+
+START: Json = {
+    "type": "message_start",
+    "message": {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "c", "usage": {}},
+}
+TOOL_USE: Json = {"type": "tool_use", "id": "c1", "name": "f", "input": {}}
+
+
+def end(reason: str) -> list[Json]:
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    return [{"type": "message_delta", "delta": delta, "usage": {"output_tokens": 3}}, {"type": "message_stop"}]
+
+
+def open_block(index: int, **block: Any) -> Json:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def delta(index: int, **fields: Any) -> Json:
+    return {"type": "content_block_delta", "index": index, "delta": fields}
+
+
+def stop_block(index: int) -> Json:
+    return {"type": "content_block_stop", "index": index}
+
+
+def test_a_message_without_a_call_does_not_end_with_one(gateway: _Gateway) -> None:
+    # mastra-ai/mastra#14187: clients run no call, and ask again for ever
+    answer = gateway.post(MESSAGES, "claude", stream(START, *end("tool_use")), stream=True)
+    assert read_events(answer)[-2]["delta"]["stop_reason"] == "end_turn"
+    whole = {**START["message"], "content": [TOOL_USE], "stop_reason": "end_turn"}
+    told = [START, open_block(0, **TOOL_USE), stop_block(0), *end("end_turn")]
+    assert (
+        read_events(gateway.post(MESSAGES, "claude", stream(*told), stream=True))[-2]["delta"]["stop_reason"]
+        == "tool_use"
+    )
+    assert (
+        json.loads(gateway.post(MESSAGES, "claude", httpx.Response(200, json=whole)).body)["stop_reason"] == "tool_use"
+    )
+
+
+def test_input_of_a_call_with_the_index_of_a_text_is_of_the_open_call(gateway: _Gateway) -> None:
+    # sgl-project/sglang#26795
+    begun = [START, open_block(0, type="text", text=""), delta(0, type="text_delta", text="I look")]
+    given = delta(0, type="input_json_delta", partial_json='{"a": 1}')
+    answer = gateway.post(
+        MESSAGES,
+        "claude",
+        stream(*begun, open_block(1, **TOOL_USE), given, stop_block(0), *end("tool_use")),
+        stream=True,
+    )
+    events = read_events(answer)
+    starts = [one for one in events if one["type"] == "content_block_start"]
+    assert [one["content_block"]["type"] for one in starts] == ["text", "tool_use"]
+    assert [one["index"] for one in events if "partial_json" in json.dumps(one)] == [starts[1]["index"]]
+
+
+@each_case("path", [CHAT, MESSAGES, RESPONSES])
+def test_a_call_that_its_limit_has_cut_ends_so_at_vllm(gateway: _Gateway, path: str) -> None:
+    # vllm-project/vllm#58228
+    usage = {"prompt_tokens": 5, "completion_tokens": 30, "total_tokens": 35}
+    limit = {"max_output_tokens" if path == RESPONSES else "max_tokens": 30}
+    cut = stream(chunk(**call("f", '{"a": "b')), chunk("tool_calls", usage))
+    reply = json.loads(gateway.post(path, "vllm", cut, **limit).body)
+    reason = reply["choices"][0]["finish_reason"] if path == CHAT else reply.get("stop_reason") or reply.get("status")
+    assert reason in ("length", "max_tokens", "incomplete")
+
+
+@each_case("arguments", [{"patch": PATCH}, {"command": ["apply_patch", PATCH]}, {"input": PATCH, "workdir": "/a"}])
+def test_the_text_of_a_custom_tool_may_have_another_name(gateway: _Gateway, arguments: Json) -> None:
+    # farion1231/cc-switch PR 3669
+    answered = stream(chunk("tool_calls", **call("apply_patch", json.dumps(arguments))))
+    reply = json.loads(
+        gateway.post(RESPONSES, "local", answered, tools=[{"type": "custom", "name": "apply_patch"}]).body
+    )
+    assert [(one["type"], one["input"]) for one in reply["output"]] == [("custom_tool_call", PATCH)]
+
+
+def test_thinking_may_be_on_without_a_budget(gateway: _Gateway) -> None:
+    # experientiallabs/experiential#905
+    said = stream(chunk("stop", content="Hello"))
+    answer = gateway.post(MESSAGES, "local", said, thinking={"type": "enabled"})
+    assert (answer.status, gateway.sent["enable_thinking"], "thinking_budget" in gateway.sent) == (200, True, False)
+    whole = {**START["message"], "content": [{"type": "text", "text": "Hello"}], "stop_reason": "end_turn"}
+    answer = gateway.post(MESSAGES, "claude", httpx.Response(200, json=whole), thinking={"type": "enabled"})
+    assert (answer.status, gateway.sent["thinking"]["type"]) == (200, "enabled")
+
+
+@each_case("path", [CHAT, MESSAGES, RESPONSES])
+def test_a_wait_in_words_reaches_the_client(gateway: _Gateway, path: str) -> None:
+    # lbjlaq/Antigravity-Manager#3414
+    error = {"error": {"message": "No available accounts: All accounts limited. Wait 29s.", "type": "server_error"}}
+    answer = gateway.post(path, "local", httpx.Response(503, json=error))
+    assert (answer.status >= 500, answer.headers["retry-after"]) == (True, "29")
+
+
+def test_messages_that_are_too_large_are_told_as_a_long_prompt(gateway: _Gateway) -> None:
+    # MoonshotAI/kimi-code#476
+    error = {"error": {"message": "total message size 10176584 exceeds limit 2097152", "type": "invalid_request_error"}}
+    answer = gateway.post(MESSAGES, "local", httpx.Response(400, json=error))
+    assert "prompt is too long" in answer.body.decode()
