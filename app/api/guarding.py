@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from app.access import Caller
 from app.api.asgi import Scope
@@ -40,15 +41,16 @@ def begin_passing(context: AppContext, request: "RequestInProgress", route: Mode
     return _begin(context, request.live.guards, request.scope, None, route, "", request.record.trace)
 
 
-async def admit_fields(
-    request: "RequestInProgress", guard: "RequestGuard", body: EndpointBody
-) -> dict[str, msgspec.Raw]:
+async def admit_body(request: "RequestInProgress", guard: "RequestGuard", body: EndpointBody) -> EndpointBody:
     """Show the fields of a request that is no conversation to its guards. Raises ParleyError."""
-    values = {name: body.read(name) for name in body.fields if name != "model"}
+    values, own = {name: body.read(name) for name in body.fields if name != "model"}, body.own
     with _telling(request, guard):
         admitted = await guard.admit_fields(values)
+        if own is not None:
+            own = replace(own, fields=await guard.admit_own_fields(own.fields))
     changed = {name: value for name, value in admitted.items() if not is_same(value, values[name])}
-    return {**body.fields, **{name: msgspec.Raw(msgspec.json.encode(value)) for name, value in changed.items()}}
+    fields = {**body.fields, **{name: msgspec.Raw(msgspec.json.encode(value)) for name, value in changed.items()}}
+    return replace(body, fields=fields, own=own)
 
 
 def begin_counting(

@@ -15,7 +15,7 @@ from app.api.answer_response import AnswerResponse
 from app.api.asgi import Receive
 from app.api.context import AppContext
 from app.api.endpoint_errors import ENDPOINT_ERRORS
-from app.api.guarding import admit_fields, begin_passing
+from app.api.guarding import admit_body, begin_passing
 from app.api.model_rights import check_endpoint, find_route
 from app.api.origins import is_form
 from app.api.recorded_endpoint import RecordedEndpoint
@@ -150,7 +150,7 @@ class PassingEndpoint(RecordedEndpoint):
         if what is not None:
             text = f"guards check the requests for the model {route.model!r}, and cannot look at {what}"
             raise Unsupported(f"{text}: send a conversation, or use a model without guards")
-        return replace(body, fields=await admit_fields(request, guard, body), own=None)
+        return await admit_body(request, guard, body)
 
     def _find_only_model(self, gateway: Gateway, caller: Caller, path: str) -> str:
         """Return the only model that serves this endpoint and that the caller may use. Raises BadRequest."""

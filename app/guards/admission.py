@@ -6,7 +6,7 @@ The order: guards that see originals, then masking, then all others, which see m
 import asyncio
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import is_
 from typing import Any
 
@@ -51,6 +51,7 @@ log = logging.getLogger("parley.guards")
 _MEDIA_DATA = re.compile(r"data:(?!text/)[\w.+-]+/[\w.+-]+(;[\w.+=-]+)*;base64,[A-Za-z0-9+/=_-]*\Z", re.IGNORECASE)
 LARGE_CHARACTERS = 64 * 1024
 """More new text is searched in another thread."""
+_OWN_TEXTS = ("text", "title")
 _MASKED_FIELDS = ("user", "metadata", "safety_identifier", "stop")
 
 
@@ -419,6 +420,14 @@ class RequestGuard:
             for name, value in fields.items()
         }
 
+    async def admit_own_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the client's own fields, of which `admit_fields` has seen a translation, as its model may have them.
+        Raises ParleyError."""
+        texts = [*dict.fromkeys(_list_named(fields, _OWN_TEXTS))]
+        admitted = dict(zip(texts, await self.admit_texts(texts), strict=True)) if texts else {}
+        found: dict[str, Any] = self._make_known_masker().mask_value(replace_leaves(dict(fields), admitted))
+        return found
+
     async def admit_result(self, name: str, text: str) -> str:
         """Return the text of a tool's result as the client may have it, where a guard withholds it. What is masked in
         it for the model is known when that gets it. Raises ParleyError."""
@@ -522,6 +531,16 @@ def list_texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list | dict):
         for item in value if isinstance(value, list) else value.values():
             yield from list_texts(item)
+
+
+def _list_named(value: Any, names: Collection[str]) -> Iterator[str]:
+    """Yield the texts that fields of these names have, at any depth."""
+    for name, item in value.items() if isinstance(value, Mapping) else ():
+        if isinstance(item, str) and name in names:
+            yield item
+        yield from _list_named(item, names)
+    for item in value if isinstance(value, list) else ():
+        yield from _list_named(item, names)
 
 
 def _has_numbers(value: Any) -> bool:

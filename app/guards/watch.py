@@ -141,36 +141,34 @@ class Segmenter:
 
     def _add_text(self, event: TextDelta | ReasoningDelta) -> Iterator[Segment]:
         self._kind = type(event)
-        rest = event.text
-        while (cut := find_window_end(self._text, rest, self._rules.characters)) > 0:
-            self._events.append(replace(event, text=rest[:cut]))
-            rest = rest[cut:]
+        text, place = event.text, 0
+        while (cut := find_window_end(self._text, text, self._rules.characters, place)) > 0:
+            self._events.append(replace(event, text=text[place : place + cut]))
+            place += cut
             yield Segment(self._take())
             self._kind = type(event)
-        if rest:
-            self._events.append(replace(event, text=rest))
-            self._text += rest
+        if place < len(text):
+            self._events.append(replace(event, text=text[place:]))
+            self._text += text[place:]
 
     def _take(self) -> list[Event]:
         events, self._events, self._text, self._kind = self._events, [], "", None
         return events
 
 
-def find_window_end(before: str, text: str, size: int) -> int:
-    """Return where in a new text a window ends that has a text before it; 0 if it goes on. It depends only on both
-    together: at the first end of a sentence or line behind `size`, else at the first white space behind twice that."""
-    whole, offset = before + text, len(before)
-    if len(whole) < size:
-        return 0
+def find_window_end(before: str, text: str, size: int, start: int = 0) -> int:
+    """Return how much of a new text, from `start` on, belongs to a window that has a text before it; 0 if the window
+    goes on. It depends only on both together: a window ends at the first end of a sentence or line behind `size`, at
+    the first white space behind twice that, or at its longest, whichever comes first."""
+    offset, longest = len(before), _LONGEST * size
+    whole = before + text[start : start + max(longest - offset, 1)]
+    ends = [longest] if len(whole) >= longest else []
     for expression, least in ((_SENTENCE_END, size), (_SPACE, _SPACE_AFTER * size)):
         for found in expression.finditer(whole, max(0, max(least, offset) - 2)):
             if found.end() >= least and found.end() > offset:
-                return _cut_at(found.end(), whole, offset, size)
-    return _cut_at(len(whole), whole, offset, size) if len(whole) >= _LONGEST * size else 0
-
-
-def _cut_at(end: int, whole: str, offset: int, size: int) -> int:
-    return min(end, max(_LONGEST * size, offset + 1)) - offset
+                ends.append(found.end())
+                break
+    return min(ends) - offset if ends else 0
 
 
 class WatchedReply:

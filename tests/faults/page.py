@@ -144,8 +144,8 @@ def document() -> str:
         [
             "# Faults of function calls",
             "",
-            "Written by `scripts/fault-model` from `tests/faults`. The faults that are reported of function calls are a table",
-            "of operators, which are applied to calls as each family of models writes them, by one and by two.",
+            "Written by `scripts/fault-model` from `tests/faults`. The faults that are reported of function calls are",
+            "a table of operators, which are applied to calls as each family of models writes them, by one and by two.",
             "What must come out is known: the call; or text, with a warning; never another call, other arguments, or",
             "markup without a warning. `tests/faults` tries every cell, whole, byte by byte and cut by chance.",
             "",

@@ -194,7 +194,8 @@ def join_deltas(answer: Answer) -> str:
             texts[name] = texts.get(name, "") + value
         elif isinstance(value, dict):
             for key, item in value.items():
-                collect(item, f"{name}.{key}")
+                if key != "response":  # it has whole texts
+                    collect(item, f"{name}.{key}")
         elif isinstance(value, list):
             for number, item in enumerate(value):
                 collect(item, f"{name}{number if name.endswith('.messages') else ''}")

@@ -197,7 +197,19 @@ def test_what_a_check_says_of_a_text_has_its_values_masked(check: str) -> None:
         assert [f"<{MASKED}>" in message["content"] for message in service.sent[1]["messages"][-2:]] == [True, True]
     else:
         assert text == f'{{"to": "<{EMAIL}>"}}'
-    assert f"<{EMAIL}>" not in answer.headers.get("x-parley-warnings", "")
+        assert f"'<{MASKED}>'" in answer.body.decode() or f"<{MASKED}>" in answer.body.decode(), "the warning"
+    assert answer.body.decode().count(f"<{EMAIL}>") == (check == "warn")
+
+
+def test_an_error_about_an_invalid_reply_has_its_values_masked() -> None:
+    reply = [{"content": f'{{"to": "<{MASKED}>"}}'}]
+    given = settings({}, models={"m": {"upstreams": ["s"], "profile": {"check_output": "enforce"}}})
+    given["guards"]["pii"] = {"detectors": ["email"]}
+    body = {"model": "m", **user(f"Write to {EMAIL}"), "response_format": SCHEMA}
+    with Running(given, Service(reply, reply)) as gateway:
+        answer = gateway.post(CHAT, body)
+    assert answer.json["error"]["code"] == "output_invalid"
+    assert f"<{MASKED}>" in answer.body.decode() and EMAIL not in answer.body.decode()
 
 
 def test_warnings_of_a_refused_or_replaced_reply_quote_nothing_of_it() -> None:
@@ -323,3 +335,13 @@ def test_names_of_sheets_are_masked_and_judged() -> None:
     assert [client.answer.status for client in run.clients] == [200, 400]
     text = json.dumps(run.played.sent)
     assert "4711" in text and MASKED in text and EMAIL not in text
+
+
+@pytest.mark.parametrize("way", ["generateContent", "streamGenerateContent?alt=sse"])
+def test_a_refused_reply_ends_for_gemini_with_prohibited_content(way: str) -> None:
+    service = Service([{"content": f"a {WORD}"}])
+    with Running(settings({"house": {}}), service) as gateway:
+        answer = gateway.post(f"/v1beta/models/m:{way}", {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]})
+    text = answer.body.decode()
+    assert answer.status == 200 and '"finishReason":"PROHIBITED_CONTENT"' in text
+    assert text.count("The policy house refused this: zebra.") == 2

@@ -102,9 +102,13 @@ def test_a_reply_that_is_cut_at_any_byte_has_no_part_of_a_word(api: str, stream:
     class Cut(Servers):
         place = 0
 
+        def _make_text(self, sent: str) -> str:
+            return f"{WORD} and more. It goes on."
+
+        def _cut(self, text: str) -> list[str]:
+            return list(text)
+
         def _write(self, path: str, sent: str) -> list[bytes]:
-            self._make_text = lambda sent: f"{WORD} and more. It goes on."  # type: ignore[method-assign]
-            self._cut = list  # type: ignore[method-assign]
             whole = b"".join(super()._write(path, sent))
             self.length = len(whole)
             return [whole[: self.place]]
@@ -210,6 +214,23 @@ def test_no_request_that_is_no_conversation_lets_anything_through(path: str, bod
             assert refused.status == 400, refused.body
             assert "content_filter" in refused.body.decode().lower()
     check_servers(servers)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_body_of_geminis_own_is_masked_for_a_server_of_gemini(batch: bool) -> None:
+    servers, settings = Answering(random.Random(1)), make_endpoint_settings()
+    settings["upstreams"]["s"]["api"] = "gemini"
+    row = {"content": {"parts": [{"text": TEXT}]}, "title": EMAIL, "taskType": "RETRIEVAL_DOCUMENT"}
+    body: Json = {"requests": [row]} if batch else row
+    path = f"/v1beta/models/m:{'batchEmbedContents' if batch else 'embedContent'}"
+    with Running(settings, servers) as gateway:
+        answer = gateway.post(path, body)
+        refused = gateway.post(path, json.loads(json.dumps(body).replace(CARD, WORD)))
+    assert (answer.status, refused.status, len(servers.sent)) == (200, 400, 1), answer.body
+    assert b"RETRIEVAL_DOCUMENT" in servers.sent[0] and b"EMAIL_" in servers.sent[0]
+    check_servers(servers)
+    texts = [text for data in servers.checked for text in json.loads(data)["texts"]]
+    assert not {"RETRIEVAL_DOCUMENT", "models/m"} & {*texts}
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,10 @@ Json = dict[str, Any]
 
 
 class Separate(Servers):
-    """Puts blanks between placeholders: restored, they are no value of two that are joined."""
+    """Puts blanks around placeholders: restored, they are no part of a longer word, in which no value is found."""
 
     def _make_text(self, sent: str) -> str:
-        return super()._make_text(sent).replace("][", "] [")
+        return PLACEHOLDER.sub(" \\g<0> ", super()._make_text(sent))
 
 
 @pytest.fixture(params=APIS)

@@ -1,5 +1,7 @@
 """How replies are cut into pieces that guards are asked about, and what becomes of their events."""
 
+import time
+
 from app.chat.events import (
     Event,
     Extra,
@@ -26,7 +28,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 SIZE = 20
-TEXTS = st.text(alphabet="ab .\n。!", max_size=200)
+TEXTS = st.text(alphabet="ab .\n。!", max_size=200) | st.lists(
+    st.sampled_from(["word ", "word more ", "x" * 30, "ab" * 9, ". ", "."]), max_size=40
+).map("".join)
 
 
 def cut_windows(text: str, cuts: list[int]) -> list[str]:
@@ -52,9 +56,20 @@ def test_a_window_ends_at_a_sentence_then_at_white_space_then_at_four_times_its_
     assert find_window_end("", "This is a first line.\nSecond", SIZE) == 22
     assert find_window_end("", "好" * 22 + "。好", SIZE) == 23
     assert find_window_end("", "word " * 20, SIZE) == 40
+    assert find_window_end("", "word " * 10 + "word. More", SIZE) == 40
+    assert find_window_end("", "x" * 90 + ". More", SIZE) == 80
     assert find_window_end("", "x" * 100, SIZE) == 80
     assert find_window_end("", "short", SIZE) == 0
     assert find_window_end("All is well in the first part", ". Then", SIZE) == 2
+
+
+def test_one_large_text_takes_linear_time() -> None:
+    def measure(count: int) -> float:
+        began = time.process_time()
+        assert len(cut_windows("All is well here. " * count, [])) > count // 2
+        return time.process_time() - began
+
+    assert measure(64_000) < 30 * max(measure(8_000), 0.01)
 
 
 def test_calls_and_what_follows_them_are_one_piece() -> None:

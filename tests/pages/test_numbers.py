@@ -27,7 +27,7 @@ NUMBERS = [
     ("guides/server-tools.md", r"at most (\d+) images and audio", "app.tools.process.results:MAX_MEDIA"),
     ("guides/server-tools.md", r"up to (eight) each of", "app.formats.standalone_search:MAX_COMMANDS"),
     ("guides/structured-output.md", r"more than (\d+ KB), such a pattern", "app.steps.json_schema:MAX_SCHEMA_BYTES"),
-    ("guides/structured-output.md", r"after ([\d,]+) characters of it", "app.steps.output_check:MAX_TRAILING_SPACE"),
+    ("guides/structured-output.md", r"After ([\d,]+) characters of white", "app.steps.output_check:MAX_TRAILING_SPACE"),
     (
         "guides/terminal.md",
         r"or ([\d,]+) tokens, but at most",

@@ -106,7 +106,8 @@ WORDS = {
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_first_hit_of_the_search_is_the_page_that_a_newcomer_looks_for(site: Path) -> None:
     (worker,) = (site / "assets/javascripts/workers").glob("search.*.js")
-    command = ["node", Path(__file__).with_name("search.js"), worker, site / "search/search_index.json", *WORDS]
+    files = (Path(__file__).with_name("search.js"), worker, site / "search/search_index.json")
+    command = ["node", *map(str, files), *WORDS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     hits = dict(zip(WORDS, done.stdout.splitlines(), strict=True))
     assert {word: hit for word, hit in hits.items() if hit != f"{WORDS[word]}.html"} == {}
