@@ -203,8 +203,9 @@ def join_deltas(answer: Answer) -> str:
     for line in answer.body.decode().split("\n"):
         if line.startswith("data: {"):
             frame = json.loads(line[6:])
-            # Messages of `/v1/chat` are apart, as reasoning and text of AutoGen are.
-            apart = (frame["index"] if "seq" in frame and "index" in frame else ""), frame.get("metadata")
+            # Messages of `/v1/chat` are apart, as reasoning and text are, which have frames of other types.
+            index = frame["index"] if "seq" in frame and "index" in frame else ""
+            apart = index, frame.get("metadata"), frame.get("type")
             collect(frame, str(apart))
     return "\n".join(texts.values())
 
