@@ -194,7 +194,7 @@ def join_deltas(answer: Answer) -> str:
             texts[name] = texts.get(name, "") + value
         elif isinstance(value, dict):
             for key, item in value.items():
-                if key != "response":  # it has whole texts
+                if key not in ("response", "item"):  # they have whole texts
                     collect(item, f"{name}.{key}")
         elif isinstance(value, list):
             for number, item in enumerate(value):
@@ -203,8 +203,9 @@ def join_deltas(answer: Answer) -> str:
     for line in answer.body.decode().split("\n"):
         if line.startswith("data: {"):
             frame = json.loads(line[6:])
-            # Messages of `/v1/chat` are apart, as reasoning and text of AutoGen are.
-            apart = (frame["index"] if "seq" in frame and "index" in frame else ""), frame.get("metadata")
+            # Messages of `/v1/chat` are apart, as reasoning and text are, which have frames of other types.
+            index = frame["index"] if "seq" in frame and "index" in frame else ""
+            apart = index, frame.get("metadata"), frame.get("type")
             collect(frame, str(apart))
     return "\n".join(texts.values())
 
