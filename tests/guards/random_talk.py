@@ -203,9 +203,11 @@ def join_deltas(answer: Answer) -> str:
     for line in answer.body.decode().split("\n"):
         if line.startswith("data: {"):
             frame = json.loads(line[6:])
-            # Messages of `/v1/chat` are apart, as reasoning and text are, which have frames of other types.
+            # Messages of `/v1/chat` are apart, as items and parts of Responses are, and reasoning and text, which have
+            # frames of other types.
             index = frame["index"] if "seq" in frame and "index" in frame else ""
-            apart = index, frame.get("metadata"), frame.get("type")
+            place = frame.get("output_index"), frame.get("content_index")
+            apart = index, frame.get("metadata"), frame.get("type"), *place
             collect(frame, str(apart))
     return "\n".join(texts.values())
 
