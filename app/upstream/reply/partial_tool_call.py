@@ -335,7 +335,7 @@ class PartialToolCall:
         earlier, self.repeats = self.repeats, None
         if earlier is not None:
             text = "".join(self._held or self._arguments)
-            is_empty = remove_space(text) in ("", *NO_ARGUMENTS)
+            is_empty = remove_space(text) in NO_ARGUMENTS
             self.answered = is_empty or get_meaning(text) == earlier._get_meaning()
 
     def complete(self) -> bool:
