@@ -42,7 +42,8 @@ def frames(*events: Event, options: Options = CUSTOM) -> list[Json]:
         (['{"input": "a', 'b"}'], "ab"),
         (['{"input": ""}'], ""),
         (["no JSON"], "no JSON"),
-        (['{"text": "a"}'], '{"text": "a"}'),
+        (['{"patch": "a"}'], "a"),
+        (['{"text": "a", "n": 1}'], '{"text": "a", "n": 1}'),
     ],
 )
 def test_the_input_of_a_custom_tool_is_one_string(pieces: list[str], written: str) -> None:
