@@ -67,9 +67,20 @@ def test_the_text_of_a_streamed_custom_call_is_complete(arguments: tuple[str, ..
     assert "".join(call["custom"]["input"] for call in calls) == "ls -l"
 
 
-def test_arguments_of_another_form_are_the_text() -> None:
-    answer, _ = post(calling('{"command": "ls"}'), tools=[CUSTOM])
-    assert answer.json["choices"][0]["message"]["tool_calls"][0]["custom"]["input"] == '{"command": "ls"}'
+@each_case(
+    ("arguments", "text"),
+    [
+        ('{"command": "ls"}', "ls"),  # the only text, under another name
+        ('{"command": ["run", "ls"]}', "ls"),
+        ('{"command": ["ls", "-l", "/"]}', '{"command": ["ls", "-l", "/"]}'),
+        ('{"command": "ls", "timeout": 3}', '{"command": "ls", "timeout": 3}'),
+        ('{"n": 1}', '{"n": 1}'),
+        ('["ls"]', '["ls"]'),
+    ],
+)
+def test_arguments_of_another_form_have_the_text_or_are_it(arguments: str, text: str) -> None:
+    answer, _ = post(calling(arguments), tools=[CUSTOM])
+    assert answer.json["choices"][0]["message"]["tool_calls"][0]["custom"]["input"] == text
 
 
 def test_a_custom_call_of_the_history_is_sent_as_the_functions() -> None:
