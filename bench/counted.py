@@ -30,12 +30,12 @@ from pathlib import Path
 from typing import Any, TypeVarTuple
 
 import uvloop
-from agent_bodies import WRITERS, find_path, make_conversation
+from agent_bodies import WRITERS, Conversation, find_path, make_conversation
 from app.config.load import load
 from app.main import create_app
 from app.server.connection import ClientConnection, ConnectionWarnings
 from app.server.process import config
-from instructions import PAIRS
+from instructions import CHUNK_PAIRS, PAIRS
 from uvicorn.lifespan.on import LifespanOn
 from uvicorn.server import ServerState
 
@@ -529,14 +529,22 @@ upstreams = ["gemini"]
 """Of the group `apis`, as parley.toml in the working folder."""
 
 
+def _ask_in(language: str, conversation: Conversation, model: str) -> bytes:
+    """Return a request for a stream, by the path or, where that is `/v1/chat`, by the format of the reply."""
+    if language not in WRITERS:
+        return post(question(stream=True, model=model, reply_format=language), headers=NO_STORE)
+    body = WRITERS[language](conversation, model, stream=True)
+    return post(body, path=find_path(language, model, stream=True), headers=NO_STORE)
+
+
 def api_cases() -> Iterator[Case]:
     session = make_conversation(TURN_ROUNDS + TURNS, TURN_FUNCTIONS, TURNS)
-    for path, model in PAIRS:
-        write, reads = WRITERS[path], SERVERS[model]
-        sent_to = find_path(path, model, stream=True)
-        asked = _always(post(write(session.until(0), model, stream=True), path=sent_to, headers=NO_STORE))
+    for language, model in CHUNK_PAIRS:
+        asked = _always(_ask_in(language, session.until(0), model))
         for count in (FEW, MANY):
-            yield Case(f"{count} chunks {path} {model}", asked, reads(count), 3, 1)
+            yield Case(f"{count} chunks {language} {model}", asked, SERVERS[model](count), 3, 1)
+    for path, model in PAIRS:
+        write, reads, sent_to = WRITERS[path], SERVERS[model], find_path(path, model, stream=True)
         grown = [session.until(TURN_ROUNDS - WARM_UP - 1 + number) for number in range(TURNS)]
         posts = [post(write(each, model, stream=True), path=sent_to, headers=NO_STORE) for each in grown]
         yield Case(f"turn {path} {model}", posts.__getitem__, reads(3), 3, 1)

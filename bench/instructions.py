@@ -35,7 +35,14 @@ PAIRS = (
     ("/v1beta/models", "chat"),
     ("/v1beta/models", "gemini"),
 )
-"""What clients speak, and the API of their model server, for which its model is named."""
+"""What clients speak, and the API of their server, for which its model is named. Whole turns are counted of these."""
+LANGUAGES = (
+    *("/v1/chat", "/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1beta/models"),
+    *("autogen", "agentscope"),
+)
+"""Paths, and formats that only `/v1/chat` has."""
+CHUNK_PAIRS = tuple((language, api) for language in LANGUAGES for api in ("chat", "responses", "messages", "gemini"))
+"""Every language with every API: of these, chunks are counted."""
 FIGURES = (
     Figure("short whole reply, no-store", "whole bypass"),
     Figure("the same at /v1/chat/completions", "completions bypass"),
@@ -70,7 +77,7 @@ FIGURES = (
     Figure("agent turn of 20 rounds, continued: gemini", "continued turn /v1beta/models"),
     *(
         Figure(f"chunk, one in a read: {path} to {api}", f"210 chunks {path} {api}", f"10 chunks {path} {api}", CHUNKS)
-        for path, api in PAIRS
+        for path, api in CHUNK_PAIRS
     ),
     *(Figure(f"streamed agent turn of 20 rounds: {path} to {api}", f"turn {path} {api}") for path, api in PAIRS),
 )
