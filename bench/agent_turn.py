@@ -47,6 +47,7 @@ PATHS = {
     "portkey": ("/v1/chat/completions",),
     "claude-code-router": ("/v1/messages",),
     "agentic-api": ("/v1/chat/completions", "/v1/messages", "/v1/responses"),
+    "smg": ("/v1/chat/completions", "/v1/messages", "/v1/responses"),
 }
 """The endpoints of each server that take such a request."""
 MODEL_PREFIXES = {peer.name: peer.model_prefix for peer in peer_servers.PEERS}

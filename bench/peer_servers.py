@@ -17,10 +17,15 @@ FOLDER = ROOT / "build" / "peers"
 
 _LITELLM_CONFIG = """
 model_list:
+  - model_name: mock
+    litellm_params: {{model: openai/mock, api_base: "http://127.0.0.1:{upstream}/v1", api_key: none}}
+    model_info: {{supports_native_streaming: true, supports_reasoning: true}}
   - model_name: "*"
     litellm_params: {{model: "openai/*", api_base: "http://127.0.0.1:{upstream}/v1", api_key: none}}
 litellm_settings: {{num_retries: 0, telemetry: false}}
 """
+"""It takes a model that it does not know for one that neither streams nor reasons: at Messages and Responses it then
+asks for a whole reply, cuts that into a stream itself, and refuses `effort`."""
 
 
 @dataclass(frozen=True, slots=True)
