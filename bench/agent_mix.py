@@ -34,8 +34,8 @@ BOUND_MS = 10.0
 """How much later the 99th of 100 turns may end than without a gateway."""
 KEPT = f"turns/s with p99 within {BOUND_MS:g} ms"
 CPU = f"CPU-ms of a turn, {AT} sessions"
-P50, P99 = f"p50 added, {AT} sessions, ms", f"p99 added, {AT} sessions, ms"
-FIGURES = (KEPT, CPU, P50, P99)
+P99 = f"p99 added, {AT} sessions, ms"
+FIGURES = (KEPT, CPU, P99)
 
 
 class MixFailed(RigError):
@@ -101,7 +101,6 @@ class Rung:
 
     sessions: int
     turns_per_second: float
-    added_p50_ms: float
     added_p99_ms: float
     cpu_ms: float
     """Of a turn, of all processes of the server; 0 without one."""
@@ -197,8 +196,8 @@ async def measure_rung(
         await asyncio.gather(*tasks, return_exceptions=True)
     if len(added) < 2:
         raise MixFailed(f"{server.name} answered {len(added)} turns of {sessions} sessions in {seconds:g} s")
-    cut = quantiles(added, n=100, method="inclusive")
-    return Rung(sessions, len(added) / passed, cut[49], cut[98], cpu / len(added))
+    p99 = quantiles(added, n=100, method="inclusive")[98]
+    return Rung(sessions, len(added) / passed, p99, cpu / len(added))
 
 
 async def _sleep_beside(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
@@ -247,7 +246,6 @@ def figures(rounds: Sequence[Sequence[Rung]]) -> dict[str, tuple[float, ...]]:
     return {
         KEPT: tuple(rung.turns_per_second if (rung := best(rungs)) else 0.0 for rungs in rounds),
         CPU: tuple(rung.cpu_ms for rung in same),
-        P50: tuple(rung.added_p50_ms for rung in same),
         P99: tuple(rung.added_p99_ms for rung in same),
     }
 

@@ -102,7 +102,8 @@ def mix_table(measured: Measured, notes: dict[int, str]) -> list[str]:
             found = [measured.find(MIX, server, figure, path) for figure in agent_mix.FIGURES]
             if any(found):
                 cells = ["–" if row is None else spread(list(row.values)).shown() + notes[row.run] for row in found]
-                lines.append(f"| {title}{_version(measured, server)}, `{path}` | {' | '.join(cells)} |")
+                version = "".join(f" {row.version}" for row in found[:1] if row and row.version)
+                lines.append(f"| {title}{version}, `{path}` | {' | '.join(cells)} |")
     return [*lines, ""] if len(lines) > 2 else []
 
 

@@ -72,7 +72,7 @@ def test_replies_of_the_model_server_are_read_whole_and_timed(path: str) -> None
     measured = measure(make_script(path, 0, "mock")[:2], 2, 0.8)
     assert measured.sessions == 2
     assert measured.turns_per_second > 1
-    assert 0 <= measured.added_p50_ms <= measured.added_p99_ms
+    assert measured.added_p99_ms >= 0
 
 
 def test_a_failure_is_said_with_what_was_asked() -> None:
@@ -88,7 +88,7 @@ def test_a_stream_without_its_end_is_a_failure() -> None:
 
 
 def rung(sessions: int, turns: float, p99: float) -> Rung:
-    return Rung(sessions, turns, p99 / 2, p99, 1.5)
+    return Rung(sessions, turns, p99, 1.5)
 
 
 def test_the_best_rung_is_the_fastest_within_the_bound() -> None:
@@ -102,7 +102,6 @@ def test_figures_have_a_number_of_each_round_and_costs_are_those_of_one_number_o
     assert tuple(figures) == agent_mix.FIGURES
     assert figures[agent_mix.KEPT] == (40.0, 10.0)
     assert figures[agent_mix.P99] == (2.0, 12.0)
-    assert figures[agent_mix.P50] == (1.0, 6.0)
     assert figures[agent_mix.CPU] == (1.5, 1.5)
 
 
