@@ -100,7 +100,17 @@ def _join_rows(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
     for place, marks, fault, source in rows:
         faults.setdefault((place, marks), []).append(_with_origin(fault, source))
     for (place, marks), named in faults.items():
-        yield f"| {place} | {marks} | {'; '.join(named)} |"
+        yield f"| {place} | {marks} | {_join_named(named)} |"
+
+
+def _join_named(faults: Iterable[str]) -> str:
+    """Write the beginning that faults behind each other share, up to `, as`, once."""
+    parts, before = list[str](), ""
+    for fault in faults:
+        head, as_, rest = fault.partition(", as ")
+        parts.append(fault if not as_ else rest if head == before else f"**{head}, as** {rest}")
+        before = head if as_ else ""
+    return "; ".join(parts)
 
 
 def _with_origin(fault: str, source: str) -> str:
@@ -152,7 +162,7 @@ def document() -> str:
             "✓ is the call, w text with a warning, t text that has no token of a template any more, – a family without",
             "such a place. Where two marks stand, the first is with the family configured, the second without.",
             "",
-            f"Families: {', '.join(f'`{family}`' for family in FAMILIES)}. Cells: {counts}.",
+            f"{len(FAMILIES)} families ([names](../reference/profiles.md#calls-in-text)). Cells: {counts}.",
             "",
             "| place | families with such a place | faults, with the source of each that was reported | not ✓ |",
             "|---|---|---|---|",
@@ -239,20 +249,7 @@ every place.
 - tags that the answer names: vLLM leaves them out of streams.
 - channels of gpt-oss that the answer quotes begin a channel here and in SGLang's streams.
 
-Parsers of these two and of llama.cpp (`common/parsers`) without a row of their own have the form of another one:
-
-| parser | row |
-|---|---|
-| `ernie45`, `granite4`, `qwen3_json`, `trinity` | `hermes` |
-| `hunyuan_a13b`, `jamba` | `tool_calls` |
-| `xlam` | `llama_json`, `hermes`, `mistral_json` |
-| `mimo`, `nanbeige`, `step3p5`, `step5` | `qwen3_coder` |
-| `glm47`, `ling3`, `poolside_v1`, `spark25` | `glm45` |
-| `lfm2`, `olmo3` | `pythonic` |
-| `functiongemma`, `granite-20b-fc`, `cohere2moe`, `ministral3` | `gemma4`, `granite`, `cohere`, `mistral_args` |
-| `beam`, `llm-jp-harmony`, `muse`, `openai` | `harmony`, `atem` |
-| `hf`, `response_template`, `translate-gemma` | none: each model's files define the format, or no calls are read |
-| `functionary-v3-2` | none: `>>>` begins prompts of Python in many texts, and llama.cpp parses this model of 2024 |
+[Profiles](../reference/profiles.md#calls-in-text) name the families of their parsers with other names.
 """
 
 
