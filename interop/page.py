@@ -14,12 +14,10 @@ BEGIN, END = "<!-- clients: written by make interop -->", "<!-- end of clients -
 HEAD = """\
 ## Client packages
 
-Written by `make interop` (`scripts/interop`). Each package is installed in its own virtual environment, in the version
-named here, and sends requests to a running gateway, with the demo model and a few model servers that misbehave on
-purpose. A check passes if it passes without a cache and with one that answers identical requests; those that fail are
-below the table: *client* because of the client, with the reason, *FAIL* because of the gateway. The programs are in
-`interop/clients` and `interop/node`. The rows of goldens are other checks: the gateway's own output for every golden,
-read by the types and parsers of the SDK.
+Each package, in an environment of its own, sends requests to a gateway with the demo model and a few model servers that
+misbehave on purpose, without a cache and with one that answers identical requests. Failed checks are below the table:
+*client* because of the client, *FAIL* because of the gateway. The programs and all packages are in `interop`. In the
+rows of goldens the types and parsers of the SDK read the gateway's own output for every golden.
 """
 
 
@@ -71,10 +69,10 @@ def write_lines(outcomes: list[Outcome]) -> Iterable[str]:
     """The counts of every client, and below them what it needs and what does not pass."""
     yield HEAD
     by_client = [(client, list(rows)) for client, rows in groupby(outcomes, key=lambda one: one.client)]
-    yield "| client | packages | passed |\n|---|---|---|"
+    yield "| client | package | passed |\n|---|---|---|"
     for client, rows in by_client:
-        packages = ", ".join(f"`{package}`" for package in client.packages)
-        yield f"| {client.title} | {packages} | {sum(row.verdict == 'pass' for row in rows)} of {len(rows)} |"
+        passed = sum(row.verdict == "pass" for row in rows)
+        yield f"| {client.title} | `{client.packages[0]}` | {passed} of {len(rows)} |"
     for client, rows in by_client:
         failed = [row for row in rows if row.verdict != "pass"]
         if client.note or failed:

@@ -100,7 +100,17 @@ def _join_rows(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
     for place, marks, fault, source in rows:
         faults.setdefault((place, marks), []).append(_with_origin(fault, source))
     for (place, marks), named in faults.items():
-        yield f"| {place} | {marks} | {'; '.join(named)} |"
+        yield f"| {place} | {marks} | {_join_named(named)} |"
+
+
+def _join_named(faults: Iterable[str]) -> str:
+    """Write the beginning that faults behind each other share, up to `, as`, once."""
+    parts, before = list[str](), ""
+    for fault in faults:
+        head, as_, rest = fault.partition(", as ")
+        parts.append(fault if not as_ else rest if head == before else f"**{head}, as** {rest}")
+        before = head if as_ else ""
+    return "; ".join(parts)
 
 
 def _with_origin(fault: str, source: str) -> str:
@@ -119,13 +129,11 @@ def _reply_outcome(fault: ReplyFault, api: ApiName) -> Outcome | None:
     return next((one for one in _ORDER if one in found), None)
 
 
-def _report_rows() -> Iterator[str]:
-    """Name the reports of each outcome."""
-    judged = [(report.source, judge_report(report)) for report in (*TEXT_REPORTS, *LATER_TEXT_REPORTS)]
-    judged += [(report.source, judge_call_report(report)) for report in CALL_REPORTS]
-    for outcome in dict.fromkeys(outcome for _, outcome in judged):
-        sources = [source for source, one in judged if one == outcome]
-        yield f"- {outcome} ({len(sources)}): {', '.join(sources)}"
+def _count_reports() -> str:
+    judged = Counter(judge_report(report) for report in (*TEXT_REPORTS, *LATER_TEXT_REPORTS))
+    judged.update(judge_call_report(report) for report in CALL_REPORTS)
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in judged.items())
+    return f"`tests/faults/reports.py` has {judged.total()} reports of texts and calls, with what was sent: {counts}."
 
 
 def _write_code(text: str) -> str:
@@ -144,17 +152,17 @@ def document() -> str:
         [
             "# Faults of function calls",
             "",
-            "Written by `scripts/fault-model` from `tests/faults`. The faults that are reported of function calls are",
-            "a table of operators, which are applied to calls as each family of models writes them, by one and by two.",
-            "What must come out is known: the call; or text, with a warning; never another call, other arguments, or",
-            "markup without a warning. `tests/faults` tries every cell, whole, byte by byte and cut by chance.",
+            "Written by `scripts/fault-model` from `tests/faults`, which tries every cell, whole, byte by byte and cut",
+            "by chance. Faults that are reported of function calls are applied to calls as each family of models",
+            "writes them, by one and by two. What must come out is known: the call; or text, with a warning; never",
+            "another call, other arguments, or markup without a warning.",
             "",
             "## Calls in text",
             "",
             "✓ is the call, w text with a warning, t text that has no token of a template any more, – a family without",
             "such a place. Where two marks stand, the first is with the family configured, the second without.",
             "",
-            f"Families: {', '.join(f'`{family}`' for family in FAMILIES)}. Cells: {counts}.",
+            f"{len(FAMILIES)} families ([names](../reference/profiles.md#calls-in-text)). Cells: {counts}.",
             "",
             "| place | families with such a place | faults, with the source of each that was reported | not ✓ |",
             "|---|---|---|---|",
@@ -181,10 +189,10 @@ def document() -> str:
             "",
             "## Whole replies",
             "",
-            "Everything else of a reply: ✓ is the reply, w the reply or a part of it with a warning, e an error, – an",
-            "API without such a place, ✗ an exception, with its reason. Three known replies are streamed by each API",
-            "with each fault, in one read and in reads of seven bytes, and read by clients of all formats; those of",
-            "Messages and Responses also where the server's own events go on to a client of the same API.",
+            "✓ is the reply, w the reply or a part of it with a warning, e an error, – an API without such a place,",
+            "✗ an exception, with its reason. Three known replies are streamed by each API with each fault, in one",
+            "read and in reads of seven bytes, and read by clients of all formats; those of Messages and Responses",
+            "also where the server's own events go on to a client of the same API.",
             "",
             f"One mark for each API: {', '.join(REPLY_APIS)}.",
             "",
@@ -195,13 +203,13 @@ def document() -> str:
             SIDE_BY_SIDE,
             "## Public reports",
             "",
-            "The latest set has 79 reports of 2026 about texts, calls, reasoning, endings and usage. They were",
-            "chosen from the results of searches by server and kind, in their order: each that says what was sent and",
-            "was not known before. At the first try 65 held (82 %), now 76. Three stay: a text that comes again as the",
-            "last delta (infiniflow/ragflow#15443), a call behind a garbled word (bayesimpact/bayes-platform#731), and",
-            "Azure's note that a text was not filtered (BaranziniLab/biorouter#326), which is no refusal.",
+            "The latest set has 79 reports of 2026 about texts, calls, reasoning, endings and usage: the first results",
+            "of searches by server and kind that say what was sent and were not known before. At the first try 65 held",
+            "(82 %), now 76. Three stay: a text that comes again as the last delta (infiniflow/ragflow#15443), a call",
+            "behind a garbled word (bayesimpact/bayes-platform#731), and Azure's note that a text was not filtered",
+            "(BaranziniLab/biorouter#326), which is no refusal.",
             "",
-            *_report_rows(),
+            _count_reports(),
             "",
         ]
     )
@@ -211,9 +219,9 @@ SIDE_BY_SIDE = """\
 ## Side by side
 
 The parsers of vLLM 0.33.0 and SGLang 0.5.23, imported without their engines, read the same texts, whole and token by
-token: each family's call with 23 sets of values (empty, with line breaks, quotes, tags and entities, numbers as texts,
-nested), alone and behind a sentence, and the faults of the table above, where their parser reads the call without a
-fault. With the family configured, no text that one of them reads right is read otherwise here.
+token: each family's call with 23 sets of values (empty, line breaks, quotes, tags, entities, numbers as texts, nested),
+alone and behind a sentence, and the faults above, where their parser reads the call without a fault. With the family
+configured, no text that one of them reads right is read differently here.
 
 | | families | calls without a fault | calls with a fault |
 |---|---|---|---|
@@ -222,43 +230,26 @@ fault. With the family configured, no text that one of them reads right is read 
 
 Where they differ from each other or from here:
 
-- a line break at the end of a text of MiniMax, Muse and MiniCPM 5: their templates write texts as they are, and vLLM
-  keeps it, as this gateway does. SGLang drops it.
-- the same of Step 3, dots and Seed-OSS: all three drop one break on each side, because these models write breaks there.
+- a line break at the end of a text of MiniMax, Muse and MiniCPM 5: vLLM and this gateway keep it, SGLang drops it.
 - HTML entities in a text of MiMo: SGLang decodes them, vLLM and this gateway keep them.
 - a missing closer, a name with a prefix, a token behind the call: there the call is lost, or has another name.
 
-Their parsers of reasoning read the same texts, too, whole and token by token: for each parser that reads its own form
-17 texts, with line breaks around the tags, without the opening tag (the profile says so), never closed, empty, with a
-tag twice, with a second block, with tags in the answer. Here each text was also cut at every place.
+Their parsers of reasoning read 17 texts of their own form: line breaks around the tags, without the opening tag (the
+profile says so), never closed, empty, a tag twice, a second block, tags in the answer. Here each text was also cut at
+every place.
 
 | | parsers | right there | right here |
 |---|---|---|---|
 | vLLM | 30 | 729 of 1,020 | 1,004 |
 | SGLang | 32 | 837 of 1,088 | 1,070 |
 
-- a tag twice: SGLang and some parsers of vLLM show the second opening in the reasoning and the second closing in the
-  answer.
+- a tag twice: SGLang and some parsers of vLLM show the second opening as reasoning, the second closing as answer.
 - a second block behind the first: both have it in the answer.
-- without reasoning: vLLM's parsers and some of SGLang's, which expect some, take the whole answer for it.
+- without reasoning: parsers of both that expect some take the whole answer for it.
 - tags that the answer names: vLLM leaves them out of streams.
-- channels of gpt-oss that the answer quotes begin a channel here and in SGLang's streams, not in its whole replies.
-- an opening of Muse Glimmer twice: vLLM drops it, here it is text of the reasoning.
+- channels of gpt-oss that the answer quotes begin a channel here and in SGLang's streams.
 
-Parsers of these two and of llama.cpp (`common/parsers`) without a row of their own have the form of another one:
-
-| parser | row |
-|---|---|
-| `ernie45`, `granite4`, `qwen3_json`, `trinity` | `hermes` |
-| `hunyuan_a13b`, `jamba` | `tool_calls` |
-| `xlam` | `llama_json`, `hermes`, `mistral_json` |
-| `mimo`, `nanbeige`, `step3p5`, `step5` | `qwen3_coder` |
-| `glm47`, `ling3`, `poolside_v1`, `spark25` | `glm45` |
-| `lfm2`, `olmo3` | `pythonic` |
-| `functiongemma`, `granite-20b-fc`, `cohere2moe`, `ministral3` | `gemma4`, `granite`, `cohere`, `mistral_args` |
-| `beam`, `llm-jp-harmony`, `muse`, `openai` | `harmony`, `atem` |
-| `hf`, `response_template`, `translate-gemma` | none: each model's files define the format, or no calls are read |
-| `functionary-v3-2` | none: `>>>` begins prompts of Python in many texts, and llama.cpp parses this model of 2024 |
+[Profiles](../reference/profiles.md#calls-in-text) name the families of their parsers with other names.
 """
 
 

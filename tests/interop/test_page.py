@@ -22,7 +22,7 @@ def test_a_section_replaces_the_one_before_and_nothing_else(page: str) -> None:
 def section(**clients: str) -> str:
     rows = "".join(f"| {name} | `{text}` | 1 of 1 |\n" for name, text in clients.items())
     blocks = "".join(f"\n### {name}\n\n| check | |\n|---|---|\n| {text} | pass |\n" for name, text in clients.items())
-    head = "| client | packages | passed |\n|---|---|---|"
+    head = "| client | package | passed |\n|---|---|---|"
     return f"## Clients\n\n{head}\n{rows}{blocks}"
 
 

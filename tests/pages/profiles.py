@@ -9,6 +9,7 @@ from typing import Any
 from app import profiles
 from app.profiles import Profile
 from app.profiles.kinds import FACTS, Fact
+from app.steps.tool_parsers.families import FAMILIES
 
 HEAD = """# Profiles: what a model and its server can do
 
@@ -37,6 +38,24 @@ A parameter that a model does not take is left out, with a warning in the reply.
 the other formats refuse those of the newest message of the user with their place, before anything is sent; in earlier
 turns and in tool results they become words, with a warning.
 """
+CALLS_IN_TEXT = """## Calls in text
+
+`text_tools` is `auto`, `none`, or a family: {families}. For a parser of vLLM, SGLang or llama.cpp with
+another name it is:
+
+| Parser | `text_tools` |
+| --- | --- |
+| `ernie45`, `granite4`, `qwen3_json`, `trinity` | `hermes` |
+| `hunyuan_a13b`, `jamba` | `tool_calls` |
+| `xlam` | `llama_json`, `hermes`, `mistral_json` |
+| `mimo`, `nanbeige`, `step3p5`, `step5` | `qwen3_coder` |
+| `glm47`, `ling3`, `poolside_v1`, `spark25` | `glm45` |
+| `lfm2`, `olmo3` | `pythonic` |
+| `functiongemma`, `granite-20b-fc`, `cohere2moe`, `ministral3` | `gemma4`, `granite`, `cohere`, `mistral_args` |
+| `beam`, `llm-jp-harmony`, `muse`, `openai` | `harmony`, `atem` |
+| `hf`, `response_template`, `translate-gemma` | no family: each model's files define the format, or no calls are read |
+| `functionary-v3-2` | no family: `>>>` begins prompts of Python in many texts; llama.cpp parses this model of 2024 |
+"""
 
 
 def meanings() -> dict[str, str]:
@@ -64,6 +83,7 @@ def document() -> str:
             *_table("Field", "Default", "Meaning"),
             *fields,
             "",
+            CALLS_IN_TEXT.format(families=", ".join(f"`{family}`" for family in FAMILIES)),
             "## Kinds of server",
             "",
             "The fields of each kind that differ from the defaults above, each with its reason and where that is from.",

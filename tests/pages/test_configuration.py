@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from app.config.load import load
+from app.config.reload import LIVE_SETTINGS
+from app.config.settings import Settings
 
 from tests.certificates import certificate
 
@@ -32,3 +34,12 @@ def test_a_configuration_that_a_page_shows_is_accepted(place: str, text: str, tm
     for program in re.findall(r'api_key_command = \["([\w-]+)"', text):
         (tmp_path / program).touch(0o755)
     load({name: "secret" for name in re.findall(r"\$\{(\w+)\}", text)} | {"PATH": str(tmp_path)}, path=file)
+
+
+def test_the_page_names_what_needs_a_restart() -> None:
+    page = (ROOT / "docs/operate/configuration.md").read_text("utf-8")
+    sentence = page.partition("- These need a restart: ")[2].partition(". ")[0]
+    tables, _, of_server = sentence.partition("what `[server]` has but")
+    live = {name.removeprefix("server.") for name in LIVE_SETTINGS if name.startswith("server.")}
+    assert set(re.findall(r"`\[?(\w+)\]?`", tables)) == Settings.model_fields.keys() - LIVE_SETTINGS - {"server"}
+    assert set(re.findall(r"`(\w+)`", of_server)) == live
