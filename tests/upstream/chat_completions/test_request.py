@@ -193,6 +193,15 @@ def test_a_token_limit_beyond_the_models_is_lowered_with_a_warning() -> None:
     assert "max_tokens" not in build(request(), "m", profile)[0]
 
 
+def test_a_temperature_beyond_the_servers_is_lowered_with_a_warning() -> None:
+    for kind in ("zhipu", "moonshot"):
+        assert options(kind, temperature=1.5) == {"temperature": 1}
+        [warning] = warnings(kind, temperature=1.5)
+        assert warning.startswith("generate_cfg.temperature was lowered from 1.5 to 1")
+        assert (options(kind, temperature=0.7), warnings(kind, temperature=0.7)) == ({"temperature": 0.7}, [])
+    assert options("vllm", temperature=1.5) == {"temperature": 1.5}
+
+
 SAMPLING: Json = {"min_p": 0.1, "repetition_penalty": 1.1, "seed": 1, "top_k": 20}
 LACK_SAMPLERS = {
     "ollama",
