@@ -107,9 +107,9 @@ OPENAI = {"base_url": "https://api.openai.com/v1", "kind": "openai", "api_key": 
             "@cf/openai/gpt-oss-120b",
         ),
         (
-            "model: cloudflare/m, api_base: 'https://api.cloudflare.com/client/v4/accounts/a/ai/run/', api_key: k",
+            "model: cloudflare/q, api_base: 'https://api.cloudflare.com/client/v4/accounts/a/ai/run/', api_key: k",
             {"base_url": "https://api.cloudflare.com/client/v4/accounts/a/ai/v1", "api_key": "k"},
-            "m",
+            "q",
         ),
         ("model: openai/q, custom_llm_provider: openai", OPENAI, "q"),
         (
