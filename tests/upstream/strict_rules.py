@@ -290,7 +290,7 @@ def _stop(body: Json) -> str | None:
     "zhipu",
     "moonshot",
 )
-def _temperature(body: Json) -> str | None:
+def _temperature_up_to_1(body: Json) -> str | None:
     given = body.get("temperature") or 0
     return f"temperature {given}" if given > 1 else None
 
