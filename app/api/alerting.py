@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.alerts.conditions import KINDS, Condition, make_condition
 from app.alerts.receiver import Receiver, ReceiverRules
@@ -149,7 +150,8 @@ class Alerting:
         now = self._clock()
         hour, minutes = self.rates.sample(time.monotonic())
         recent = [*self._find_recent(now)]
-        if not self._holds:
+        if self._holds is False:
+            self._end_outage(now)
             return
         certificates = await asyncio.to_thread(list_expiring, self._context.settings, now)
         conditions = [*await self._find_budgets(), *self._find_conditions(hour, minutes), *recent, *certificates]
@@ -168,7 +170,6 @@ class Alerting:
             )
         except StateError as error:
             # Who held it goes on; a process that does not know it rather sends too much than nothing.
-            self._holds = self._holds is not False
             self._state_error = str(error)
             self._throttled_log.warn("the lease of alerts could not be taken", error)
             return
@@ -183,9 +184,21 @@ class Alerting:
         except msgspec.ValidationError:  # of another version
             self._kept = _Kept()
         known = {key: alert for key, alert in self._kept.firing.items() if alert.condition.name in KINDS}
-        self._tracker = AlertTracker(known)
+        self._tracker = AlertTracker(known | self._find_outage())
         for name, receiver in self._receivers.items():
             receiver.sent_at = dict(self._kept.sent_at.get(name, {}))
+
+    def _find_outage(self) -> dict[str, Alert]:
+        """Return what this process has sent of the state database while that could not be used."""
+        firing = self._tracker.firing.items()
+        return {key: alert for key, alert in firing if alert.condition.name == "ParleyStateDown"}
+
+    def _end_outage(self, now: float) -> None:
+        """End what this process has sent while no lease was known: the one that sends now does not know of it."""
+        ended = [replace(alert, ends_at=now) for alert in self._find_outage().values()]
+        self._tracker = AlertTracker()
+        for receiver in self._receivers.values() if ended else ():
+            receiver.take(now, ended, {})
 
     async def _keep(self) -> None:
         sent_at = {name: dict(receiver.sent_at) for name, receiver in self._receivers.items()}
@@ -242,11 +255,12 @@ class Alerting:
 
     async def _find_budgets(self) -> list[Condition]:
         """Return the limits of spending of which a percentage is spent that some receiver wants."""
-        limiter, found = self._context.limiter, list[Condition]()
+        limiter, watcher, found = self._context.limiter, self._context.key_watcher, list[Condition]()
         steps = sorted({step for receiver in self._receivers.values() for step in receiver.rules.budget_percent})
-        if limiter is None or not steps:
+        knows_keys = watcher is None or watcher.has_read
+        if not steps or (knows_keys and limiter is None):
             return found
-        read = await self._read_spent(limiter, steps[0])
+        read = await self._read_spent(limiter, steps[0]) if knows_keys and limiter is not None else None
         if read is None:  # what is not known has not ended
             return [one.condition for one in self._tracker.firing.values() if one.condition.name == "ParleyBudget"]
         for rule, spent in read:

@@ -42,6 +42,12 @@ class KeyWatcher:
         """The keys of the configuration."""
         return self._settings.keys
 
+    @property
+    def has_read(self) -> bool:
+        """Whether the settings have the stored keys: they are read beside the first requests, and not while the
+        database cannot be used."""
+        return self._change >= 0
+
     async def apply_file(self, settings: Settings) -> None:
         """Apply other settings of the file, with the stored keys. If `apply` raises, the settings before stay. A change
         of the keys at the same time waits, so that it does not bring them back."""

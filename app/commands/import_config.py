@@ -33,11 +33,14 @@ def run(arguments: argparse.Namespace) -> int:
         for program, read in _IMPORTS.items():
             if read(config).upstreams:
                 raise UsageError(f"{arguments.file} is of another program: parley import {program} {arguments.file}")
-        raise UsageError(*map(replace_control_characters, draft.notes), f"{arguments.file}: no model of it was taken")
+        raise UsageError(
+            *map(replace_control_characters, draft.list_notes()), f"{arguments.file}: no model of it was taken"
+        )
     text = write_toml(draft.to_tree())
     mistakes = find_mistakes(text, draft)
     _write(arguments.to, _write_head(arguments, draft) + text, replaces=arguments.force)
-    for note in draft.notes:
+    notes = draft.list_notes()
+    for note in notes:
         print(f"not taken: {replace_control_characters(note)}")
     for mistake in mistakes:
         print(f"parley: correct {arguments.to}: {replace_control_characters(mistake)}", file=sys.stderr)
@@ -45,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     if variables:
         print(f"it needs the variables {', '.join(variables)}")
     models = len(draft.models) + bool(draft.others.get("passthrough"))
-    counts = [(models, "model"), (len(draft.upstreams), "upstream"), (len(draft.notes), "thing")]
+    counts = [(models, "model"), (len(draft.upstreams), "upstream"), (len(notes), "thing")]
     taken, servers, left = (f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
     print(f"{arguments.to}: {taken} at {servers}, {left} not taken")
     return 1 if mistakes else 0
@@ -56,6 +59,7 @@ def find_mistakes(text: str, draft: Draft) -> list[str]:
     environ = {name: _PLACEHOLDER for name in draft.list_variables()}
     for setting, name in re.findall(r'^(base_url|url|proxy) = "\$\{(\w+)\}', text, re.MULTILINE):
         environ[name] = "http://127.0.0.1" if setting != "url" or _is_of_tools(name, draft) else "redis://127.0.0.1"
+    environ |= dict.fromkeys(re.findall(r':\$\{(\w+)\}(?=[/"])', text), "1")  # a port
     keys = draft.others.get("keys", {})
     missing = ",".join(f"{name}:{_PLACEHOLDER}" for name, row in keys.items() if "sha256" not in row)
     if missing:
@@ -129,7 +133,7 @@ def _parse_yaml(text: str) -> Any:
 def _write_head(arguments: argparse.Namespace, draft: Draft) -> str:
     lines = [f"Written by `parley import {arguments.program} {arguments.file.name}`."]
     if draft.notes:
-        lines += ["Not taken:", *(f"- {note}" for note in draft.notes)]
+        lines += ["Not taken:", *(f"- {note}" for note in draft.list_notes())]
     return "".join(f"# {replace_control_characters(line)}\n" for line in lines) + "\n"
 
 

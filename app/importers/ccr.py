@@ -69,7 +69,8 @@ def import_ccr(config: Mapping[str, Any]) -> Draft:
         provider = _add_provider(row, common, draft)
         if provider is not None:
             providers.setdefault(provider.name, provider)
-    _add_router(source.take_table("Router"), providers, draft)
+    chosen = _add_router(source.take_table("Router"), providers, draft)
+    _add_fallbacks(source.take_table("fallback"), chosen, providers, draft)
     _read_server(source, draft)
     if source.take_list("transformers"):
         source.note("transformers", "a transformer in JavaScript cannot be taken")
@@ -180,7 +181,8 @@ def _apply_transformer(name: str, options: Mapping[str, Any], row: Row, source: 
         source.note("transformer", f"{name!r} was not taken")
 
 
-def _add_router(router: Source, providers: Mapping[str, _Provider], draft: Draft) -> None:
+def _add_router(router: Source, providers: Mapping[str, _Provider], draft: Draft) -> dict[str, str]:
+    """Add the virtual model, and return the model that each of the router's keys names."""
     threshold = to_whole(router.take_number("longContextThreshold") or _THRESHOLD)
     if not router.has("default"):
         router.note("default", "is missing: clients name one of the models")
@@ -195,36 +197,55 @@ def _add_router(router: Source, providers: Mapping[str, _Provider], draft: Draft
         ("think", {"thinking": True}),
     ]
     rules: list[Row] = []
+    chosen: dict[str, str] = {}
     for key, when in conditions:
         model = _find_model(router, key, providers, draft)
         if model is not None and default is None:
             router.note(key, "is not taken without a `default`")
         elif model is not None:
             rules.append({"when": when, "use": model})
+            chosen[key] = model
     router.skip("forceUseImageAgent")
     router.note_rest({})
     if default is None:
-        return
+        return {}
     while rules and rules[-1]["use"] == default:
         rules.pop()
     name = ROUTER if draft.find_model(ROUTER) is None else f"{ROUTER}-router"
     draft.models[name] = {"use": default, **({"rules": rules} if rules else {}), "aliases": ["*"]}
     draft.others["default_model"] = name
+    return {"default": default, **chosen}
+
+
+def _add_fallbacks(source: Source, chosen: Mapping[str, str], providers: Mapping[str, _Provider], draft: Draft) -> None:
+    """Add the models that version 2 asks when the one of a key of the router fails."""
+    for key in source.names():
+        named = [_name_model(name, providers, draft) for name in map(str, source.take_list(key))]
+        if None in named:
+            source.note(key, "not all of its models are there")
+        model = chosen.get(key)
+        others = [one for one in named if one is not None and one != model]
+        if named and model is None:
+            source.note(key, "the router names no model for it")
+        elif others and draft.models[str(model)].setdefault("fallbacks", others) != others:
+            source.note(key, f"{model!r} has the fallbacks of another key already")
 
 
 def _find_model(router: Source, key: str, providers: Mapping[str, _Provider], draft: Draft) -> str | None:
     """Return the model that the router names. A name that the list of its provider lacks is added, because the router
     sends it as it is (github.com/musistudio/llms, src/server.ts)."""
     named = router.take_text(key)
-    if not named:
-        return None
+    model = _name_model(named, providers, draft) if named else None
+    if named and model is None:
+        router.note(key, f"there is no model {named[:100]!r}")
+    return model
+
+
+def _name_model(named: str, providers: Mapping[str, _Provider], draft: Draft) -> str | None:
     provider, _, name = named.partition(",")
     if name and provider in providers:
         _add_model(providers[provider], name, draft)
-    model = draft.find_model(named)
-    if model is None:
-        router.note(key, f"there is no model {named[:100]!r}")
-    return model
+    return draft.find_model(named)
 
 
 def _read_server(source: Source, draft: Draft) -> None:

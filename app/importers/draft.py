@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Row: TypeAlias = dict[str, Any]
+_PLACE = re.compile(r"\[\d+\]")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -22,6 +23,17 @@ class Draft:
         line = f"{path}: {text}".encode("utf-8", "replace").decode()  # JSON may have lone surrogates
         if line not in self.notes:
             self.notes.append(line)
+
+    def list_notes(self) -> list[str]:
+        """Return the notes; of those that say the same of several rows of a list the first one, with their number."""
+        groups: dict[tuple[str, str], list[str]] = {}
+        for note in self.notes:
+            path, _, text = note.partition(": ")
+            groups.setdefault((_PLACE.sub("", path), text), []).append(path)
+        return [
+            f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {text}"
+            for (_, text), paths in groups.items()
+        ]
 
     def add_upstream(self, name: str, row: Row) -> str:
         """Add a server unless there is an equal one, and return the name that it has."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.importers.draft import Draft, Row
 from app.importers.litellm_settings import (
@@ -20,8 +21,9 @@ from app.importers.litellm_settings import (
     read_module,
     read_variable,
 )
-from app.importers.servers import GOOGLE_PATH, PROVIDERS, Api, Provider, find_kind, name_server
+from app.importers.servers import CLOUDFLARE_PATH, GOOGLE_PATH, PROVIDERS, Api, Provider, find_kind, name_server
 from app.importers.source import Source, to_whole
+from app.profiles import find_profile
 
 _OWN_API = "has an API of its own, which Parley does not speak: put a server of one of its APIs in front of it"
 _VERTEX = "of Vertex AI, only models of Gemini have an API that Parley speaks"
@@ -30,14 +32,17 @@ _EVERY_PROVIDER = (
     " model_name 'anthropic/*' with model 'anthropic/*'"
 )
 _NO_CONVERSATION = "Google's own API has no path for {!r}: put a server of OpenAI's API in front of it"
-_OTHER_PROVIDERS = frozenset(
-    {
-        *("aleph_alpha", "bedrock", "bedrock_converse", "cloudflare", "databricks", "github_copilot", "huggingface"),
-        *("nlp_cloud", "oci", "palm", "petals", "predibase", "replicate", "sagemaker", "sagemaker_chat", "snowflake"),
-        *("triton", "vllm", "watsonx", "watsonx_text"),
-    }
-)
-"""Prefixes of LiteLLM's whose servers speak none of Parley's APIs at a known address, or that are no server."""
+_OTHER_PROVIDERS = {
+    **dict.fromkeys(
+        ("aleph_alpha", "bedrock", "bedrock_converse", "databricks", "github_copilot", "huggingface", "nlp_cloud")
+        + ("oci", "palm", "petals", "predibase", "replicate", "sagemaker", "sagemaker_chat", "snowflake", "triton")
+        + ("vllm", "watsonx", "watsonx_text"),
+        _OWN_API,
+    ),
+    # github.blog/changelog/2026-07-01-github-models-is-being-fully-retired-on-july-30-2026
+    "github": "has ended: GitHub offers no models since July 2026",
+}
+"""Prefixes of LiteLLM's whose servers speak none of Parley's APIs at a known address, or that are no server: why."""
 _VERTEX_PROVIDERS = ("vertex_ai", "vertex_ai_beta")
 _MODES = {
     "chat": None,
@@ -92,8 +97,15 @@ _PRICES = (
 _LAST = 100
 """The priority of the upstreams that are asked after all others."""
 _STRATEGIES = {"simple-shuffle": "weighted", "least-busy": "least_busy"}
+_LACKED = frozenset(
+    ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "seed")
+    + ("logit_bias", "logprobs", "top_logprobs", "stop")
+)
+"""Parameters that `lacks` of a profile leaves out."""
 _PARAMS_REASONS = {
-    "additional_drop_params": "name them in `lacks` of the model's profile",
+    "cooldown_time": REASONS["cooldown_time"],
+    "input_cost_per_second": "only files of audio have a price by time: per_minute",
+    "output_cost_per_second": "only files of audio have a price by time: per_minute",
     "region_name": "is of a provider whose API Parley does not speak",
     "aws_region_name": "is of a provider whose API Parley does not speak",
     "rpm_limit": "is called rpm",
@@ -138,6 +150,8 @@ class _Defaults(Struct, frozen=True):
 
     retries: float | None
     seconds: float | None
+    first_seconds: float | None
+    """Until the first token."""
     credentials: Mapping[str, Mapping[str, Any]]
     """What `litellm_credential_name` names."""
 
@@ -151,8 +165,9 @@ def import_litellm(config: Mapping[str, Any]) -> Draft:
         retries = module.take_count("num_retries")
     module.skip("num_retries")
     seconds = router.take_number("timeout") or module.take_number("request_timeout")
+    first_seconds = router.take_number("stream_timeout")
     groups: dict[str, list[_Deployment]] = {}
-    defaults = _Defaults(retries, seconds, _read_credential_list(source))
+    defaults = _Defaults(retries, seconds, first_seconds, _read_credential_list(source))
     rows = list(source.take_rows("model_list"))
     if not rows:
         source.note("model_list", "is empty: models that LiteLLM keeps in its database are not read")
@@ -214,8 +229,11 @@ def _read_deployment(source: Source, defaults: _Defaults, draft: Draft, groups: 
     upstream = _add_upstream(params, provider, row, defaults, draft)
     if upstream is None:
         return
+    if lacks := _read_lacks(params, draft.upstreams[upstream]):
+        row["profile"] = {**row.get("profile", {}), "lacks": lacks}
     weight = params.take_count("weight")
-    priority = to_whole(params.take_number("order") or 1)
+    order = params.take_count("order")
+    priority = 1 if order is None else round(order)
     if weight == 0:  # it is asked only when all others fail
         weight, priority = None, _LAST
     params.skip(*NEEDLESS, "custom_llm_provider", "merge_reasoning_content_in_choices", "use_in_pass_through")
@@ -226,6 +244,18 @@ def _read_deployment(source: Source, defaults: _Defaults, draft: Draft, groups: 
         _set_passthrough(params, upstream, draft)
         return
     groups.setdefault(group, []).append(_Deployment(upstream, name, weight, min(priority, _LAST), row, limits))
+
+
+def _read_lacks(params: Source, server: Row) -> list[str]:
+    """Return the parameters that are left out for a model: a list in a profile replaces that of the kind of server."""
+    known = find_profile(server.get("kind", "openai_compatible"), server.get("api", "chat_completions")).lacks
+    added: list[str] = []
+    for name in map(str, params.take_list("additional_drop_params")):
+        if name not in _LACKED:
+            params.note("additional_drop_params", f"{name[:60]!r} cannot be left out for one model")
+        elif name not in known:
+            added.append(name)
+    return [*known, *added] if added else []
 
 
 def _read_retries(params: Source, defaults: _Defaults) -> int:
@@ -262,7 +292,7 @@ def _find_provider(params: Source) -> tuple[Provider | None, str]:
     if prefix in _VERTEX_PROVIDERS:
         return _find_vertex(params, rest), rest
     if prefix in _OTHER_PROVIDERS:
-        params.note("model", f"the provider {prefix!r} {_OWN_API}")
+        params.note("model", f"the provider {prefix!r} {_OTHER_PROVIDERS[prefix]}")
     else:
         params.note("model", f"the provider of {model[:100]!r} is not known: add an upstream with its base_url")
     return None, rest
@@ -331,7 +361,7 @@ def _add_upstream(params: Source, provider: Provider, row: Row, defaults: _Defau
     if kind != "openai_compatible":
         found["kind"] = kind
     found |= _read_credentials(params, provider, has_address=bool(address))
-    first = params.take_number("stream_timeout")
+    first = params.take_number("stream_timeout") or defaults.first_seconds
     whole = params.take_number("timeout") or defaults.seconds
     if first or whole:
         found["first_token_seconds"] = first or whole
@@ -362,6 +392,8 @@ def _read_credentials(params: Source, provider: Provider, *, has_address: bool) 
 
 def _complete_address(address: str, provider: Provider) -> str:
     address = re.sub(r"/(chat/completions|v1/messages|messages)/?$", "", address).rstrip("/")
+    if provider.path == CLOUDFLARE_PATH:  # LiteLLM has the address of its own API of models
+        address = re.sub(r"/ai/run$", "", address)
     if provider.kind in ("gemini", "vertex"):
         address = re.sub(r"/models(/[^/]*)?$", "", address)
     if provider.path == "/openai/v1":  # Azure: what stands behind the resource is of a version of the API
@@ -396,7 +428,7 @@ def _read_row(params: Source, info: Source, group: str, name: str) -> Row:
     defaults = _read_defaults(params) | _read_thinking(params)
     if defaults:
         row["defaults"] = defaults
-    price = _read_price(params, info)
+    price = _read_price(params, info, endpoints)
     if price:
         row["price"] = price
     if info.take("supports_function_calling") is False:
@@ -439,9 +471,11 @@ def _read_endpoint(info: Source, group: str, name: str) -> str | None:
     return None
 
 
-def _read_price(params: Source, info: Source) -> Row:
+def _read_price(params: Source, info: Source, endpoints: str | None) -> Row:
     price: Row = {}
     for own, name, count in _PRICES:
+        if own == "per_minute" and endpoints not in ("audio", "speech"):
+            continue
         value = params.take(name) if params.has(name) else info.take(name)
         info.skip(name)
         try:
@@ -474,6 +508,8 @@ def _read_strategy(router: Source) -> str | None:
 def _add_model(group: str, deployments: list[_Deployment], strategy: str | None, draft: Draft, taken: set[str]) -> None:
     """Add the deployments of one name. `taken` has the names of models, to which those that are made here are added."""
     by_name: dict[str, list[_Deployment]] = {}
+    if any(one.priority == 0 for one in deployments):  # the first one of LiteLLM; a priority is 1 or more
+        deployments = [replace(one, priority=min(one.priority + 1, _LAST)) for one in deployments]
     for one in deployments:
         by_name.setdefault(one.name, []).append(one)
     ordered = sorted(by_name.items(), key=lambda item: min(one.priority for one in item[1]))

@@ -33,6 +33,8 @@ REASONS = {
     "budget_duration": "set spend_per_day or spend_per_month of [limits]",
     "modify_params": "what a server does not take is changed with a warning",
     "json_logs": "set server.log_format",
+    "health_check_interval": "set health_path and health_seconds of an upstream",
+    "background_health_checks": "set health_path and health_seconds of an upstream",
     "log_level": "set server.log_level",
     "max_end_user_budget": "set limits_per_user of a key: docs/operate/users.md",
     "default_end_user_params": "set limits_per_user of a key: docs/operate/users.md",

@@ -24,6 +24,8 @@ class Provider(Struct, frozen=True):
     """What is added to an address of the configuration that does not end with it."""
 
 
+CLOUDFLARE_PATH = "/ai/v1"
+"""How an address of Workers AI ends (developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility)."""
 PROVIDERS = {
     "openai": Provider("https://api.openai.com/v1", "openai", "OPENAI_API_KEY"),
     "text-completion-openai": Provider("https://api.openai.com/v1", "openai", "OPENAI_API_KEY"),
@@ -59,7 +61,11 @@ PROVIDERS = {
     "cohere_chat": Provider("https://api.cohere.ai/compatibility/v1", key_variable="COHERE_API_KEY"),
     "volcengine": Provider("https://ark.cn-beijing.volces.com/api/v3", key_variable="VOLCENGINE_API_KEY"),
     "voyage": Provider("https://api.voyageai.com/v1", key_variable="VOYAGE_API_KEY"),
-    "github": Provider("https://models.inference.ai.azure.com", key_variable="GITHUB_API_KEY"),
+    "cloudflare": Provider(
+        f"https://api.cloudflare.com/client/v4/accounts/${{CLOUDFLARE_ACCOUNT_ID}}{CLOUDFLARE_PATH}",
+        key_variable="CLOUDFLARE_API_KEY",
+        path=CLOUDFLARE_PATH,
+    ),
 }
 
 _KINDS_OF_HOSTS = {

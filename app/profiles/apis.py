@@ -277,7 +277,7 @@ _OF_RESPONSES = frozenset(
     ("encrypted_reasoning", "reasoning_summary", "client_tools", "obfuscation_option", "max_call_id")
 )
 _OF_MESSAGES = frozenset(
-    ("unsigned_thinking", "blank_texts", "thinking_binding", "max_temperature", "sampling_excludes_top_p")
+    ("unsigned_thinking", "blank_texts", "thinking_binding", "sampling_excludes_top_p")
     + ("default_max_tokens", "format_schema")
 )
 WITHOUT_EFFECT: dict[str, frozenset[str]] = {

@@ -412,6 +412,9 @@ FACTS: dict[str, dict[str, Fact]] = {
             "openclaw/openclaw issue 113130; nicobailon/pi-subagents issue 127; MoonshotAI/kimi-cli issue 2621",
         ),
         max_stop_words=Fact(5, "`stop` has at most five texts", _KIMI_API),
+        max_temperature=Fact(
+            1.0, "the range is [0, 1]", "platform.kimi.ai/docs/guide/migrating-from-openai-to-kimi (November 2026)"
+        ),
         lacks=Fact((*_SAMPLERS, "seed"), "the request has no such fields", _KIMI_API),
     ),
     "zhipu": _make_facts(
@@ -434,6 +437,9 @@ FACTS: dict[str, dict[str, Fact]] = {
         response_formats=Fact(("json_object",), "`response_format` is only `text` or `json_object`", _ZAI_API),
         media=Fact(("image", "video"), "what GLM-4.5V and 4.6V take; a file only by its URL, and alone", _ZAI_API),
         max_stop_words=Fact(4, "`stop` has at most four texts, and reads perhaps the first alone", _ZAI_API),
+        max_temperature=Fact(
+            1.0, "'The temperature parameter is illegal.：限制数值范围[0,1]' (1210)", "theopenco/llmgateway PR 3268"
+        ),
         lacks=Fact((*_SAMPLERS, "seed"), "the request has no such fields", _ZAI_API),
     ),
     "minimax": _make_facts(

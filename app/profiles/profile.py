@@ -277,7 +277,7 @@ class Profile(BaseModel):
     default_max_tokens: int = Field(default=8192, ge=1)
     """The limit of output tokens where a request has none and the API needs one (`messages`)."""
     max_temperature: float | None = Field(default=None, gt=0)
-    """With the API `messages`: a higher temperature is lowered to it, with a warning."""
+    """A higher temperature is lowered to it, with a warning."""
     sampling_excludes_top_p: bool = False
     """The server refuses `top_p` beside a temperature, so that it is left out, with a warning. A client of the server's
     own API has it as it asked for it."""

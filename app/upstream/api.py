@@ -250,6 +250,15 @@ def should_stream(request: ChatRequest, profile: Profile) -> bool:
     return profile.stream == "always" or (profile.stream == "as_asked" and request.stream)
 
 
+def limit_temperature(temperature: float, profile: Profile, path: str) -> tuple[float, list[str]]:
+    """Return the temperature that the server takes, and a warning if that is another one. `path` is its place."""
+    most = profile.max_temperature
+    if most is None or temperature <= most:
+        return temperature, []
+    text = f"{path} was lowered from {temperature:g} to {most:g}, the maximum of this model's server"
+    return int(most) if most == int(most) else most, [text]
+
+
 def is_deterministic(body: Mapping[str, Any], profile: Profile, api: Api | None = None) -> bool:
     """Whether the body asks for the same reply each time: by temperature 0 or by a seed."""
     if api is not None and api.options is not None:

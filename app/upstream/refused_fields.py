@@ -41,7 +41,7 @@ OPTIONS = (
 """Options of the reply that not every model takes (JetBrains/junie issue 39, charmbracelet/crush issue 386)."""
 _RANGE = r"between|range|(?:less|greater) than|at (?:most|least)|max(?:imum)? |min(?:imum)? |\bmust be\b"
 """What servers say of a value that they would take in another size: that is for the caller to know."""
-_NO_OPTION = rf"{_REFUSAL}|(?:does not|doesn't|cannot) support|deprecated|only the default"
+_NO_OPTION = rf"{_REFUSAL}|(?:does not|doesn't|cannot) support|deprecated|only the default|only [\d.]+ is allowed"
 _REPEATED = ("reasoning_content", "reasoning_details", "thinking_blocks", "extra_content", "cache_control")
 """Fields of messages, of their parts and of their calls that repeat a reply's reasoning, or mark what is cached."""
 
@@ -76,7 +76,7 @@ def _compile(name: str, refusal: str, otherwise: str = "") -> re.Pattern[str]:
     """Return the pattern of a message that names a field and refuses it. Each is looked for once, wherever the other
     one is: a hostile message would have many of both."""
     # A name that is a common word must be quoted, or stand as a path does.
-    quoted = rf"[`'\"]{name}(?:\.\w+)?[`'\"]|(?:^|\bbody\.){name}:"
+    quoted = rf"[`'\"]{name}(?:\.\w+)?[`'\"]|(?:^|\bbody\.){name}:|\binvalid {name}: only "
     word = quoted if "_" not in name else rf"(?<!\w)(?:{_spell(name)})(?!\w)"
     but = rf"(?!.*?(?:{otherwise}))" if otherwise else ""
     return re.compile(rf"\A(?=.*?(?:{word}))(?=.*?(?:{refusal})){but}", re.IGNORECASE | re.DOTALL)

@@ -98,6 +98,27 @@ def test_a_budget_is_an_alert_at_each_percentage_once(tmp_path: Path) -> None:
         assert len(server.alerts) == 2, "a restart sends nothing twice"
 
 
+def test_a_restart_ends_no_alert_of_a_key_that_was_made_over_http(tmp_path: Path) -> None:
+    server, admin = Server(), "key-of-an-administrator"
+    models = {"m": {"upstreams": ["local"], "price": PRICE}}
+    state = {"url": f"sqlite:///{tmp_path}/state.db"}
+    settings = with_alerts(models=models, state=state, server={"admin_key": admin})
+    with Running(settings, server) as gateway:
+        asked = {"name": "app", "limits": {"spend_per_day": 10}}
+        made = gateway.post("/v1/keys", asked, {"authorization": f"Bearer {admin}"})
+        caller = {"authorization": f"Bearer {json.loads(made.body)['key']}"}
+        for _ in range(3):
+            gateway.post("/v1/chat/completions", {**CHAT, "max_tokens": 5}, caller)
+            check(gateway)
+        assert [(alert["status"], alert["labels"]["percent"]) for alert in server.alerts] == [
+            ("firing", "80"),
+            ("firing", "100"),
+        ]
+    with Running(settings, server) as gateway:
+        check(gateway)
+        assert len(server.alerts) == 2, server.alerts[2:]
+
+
 def test_a_server_that_is_down_is_an_alert_after_two_minutes_and_its_return_too() -> None:
     server, now = Server(), [1_800_000_000.0]
     with Running(with_alerts(), server) as gateway:
@@ -149,6 +170,30 @@ def test_a_state_database_that_fails_is_an_alert(tmp_path: Path) -> None:
         now[0] += 60
         check(gateway)
     assert [alert["alert"] for alert in server.alerts] == ["ParleyStateDown"]
+
+
+@pytest.mark.parametrize("holder", [None, "another process"])
+def test_the_end_of_an_outage_is_sent_whoever_sends_from_then_on(holder: str | None, tmp_path: Path) -> None:
+    server, now, folder = Server(), [1_800_000_000.0], tmp_path / "folder"
+    folder.write_text("no folder")
+    with Running(with_alerts(state={"url": f"sqlite:///{folder}/state.db"}), server) as gateway:
+        alerting_of(gateway)._clock = lambda: now[0]
+        check(gateway)
+        now[0] += 60
+        check(gateway)
+        folder.unlink()
+        folder.mkdir()
+        if holder is not None:
+            database = SqliteDatabase(f"{folder}/state.db")
+            take_lease(database, "alerts", holder, now[0], 35.0)
+            database.close()
+        for _ in range(2):
+            now[0] += 10
+            check(gateway)
+    assert [(alert["alert"], alert["status"]) for alert in server.alerts] == [
+        ("ParleyStateDown", "firing"),
+        ("ParleyStateDown", "resolved"),
+    ]
 
 
 def test_callers_with_tokens_have_budgets_of_their_own(tmp_path: Path) -> None:

@@ -122,6 +122,23 @@ def test_the_router_is_a_virtual_model_for_every_name() -> None:
     assert notes == []
 
 
+def test_the_fallbacks_of_a_key_of_the_router_are_those_of_its_model() -> None:
+    router = "Router: {default: 'p,a', think: 'p,b', background: 'p,b'}"
+    tree, notes = one(more=router + "\nfallback: {default: ['p,b', 'p,c', 'p,a'], think: ['p,a'], webSearch: []}")
+    assert tree["models"]["a"]["fallbacks"] == ["b", "c"]
+    assert tree["models"]["b"]["fallbacks"] == ["a"]
+    assert tree["models"]["c"] == {"upstreams": ["p"], "aliases": ["p,c"]}
+    assert notes == []
+    _, notes = one(
+        more=router + "\nfallback: {think: ['p,a'], background: ['p,c'], webSearch: ['p,b'], default: ['z,a']}"
+    )
+    assert notes == [
+        "fallback.background: 'b' has the fallbacks of another key already",
+        "fallback.webSearch: the router names no model for it",
+        "fallback.default: not all of its models are there",
+    ]
+
+
 def test_rules_at_the_end_that_say_what_the_default_says_are_left_out() -> None:
     tree, _ = one(more="Router: {default: 'p,a', longContext: 'p,b', longContextThreshold: '9000', think: 'p,a'}")
     assert tree["models"]["ccr"]["rules"] == [{"when": {"tokens_above": 9000}, "use": "b"}]

@@ -29,6 +29,13 @@ def test_what_toml_cannot_hold_is_left_out_and_noted() -> None:
     ]
 
 
+def test_notes_that_say_the_same_of_several_rows_are_one() -> None:
+    draft = Draft()
+    for path, text in (("rows[0].a", "x"), ("b", "x"), ("rows[1].a", "x"), ("rows[1].a", "y: z"), ("rows[2].a", "x")):
+        draft.note(path, text)
+    assert draft.list_notes() == ["rows[0].a and 2 more: x", "b: x", "rows[1].a: y: z"]
+
+
 def test_a_model_is_found_by_its_name_and_its_aliases() -> None:
     draft = Draft(models={"m": {"aliases": ["n"]}})
     assert [draft.find_model(name) for name in ("m", "n", "o")] == ["m", "m", None]

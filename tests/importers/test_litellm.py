@@ -98,6 +98,19 @@ OPENAI = {"base_url": "https://api.openai.com/v1", "kind": "openai", "api_key": 
             },
             "gemini-3-pro",
         ),
+        (
+            "model: 'cloudflare/@cf/openai/gpt-oss-120b'",
+            {
+                "base_url": "https://api.cloudflare.com/client/v4/accounts/${CLOUDFLARE_ACCOUNT_ID}/ai/v1",
+                "api_key": "${CLOUDFLARE_API_KEY}",
+            },
+            "@cf/openai/gpt-oss-120b",
+        ),
+        (
+            "model: cloudflare/q, api_base: 'https://api.cloudflare.com/client/v4/accounts/a/ai/run/', api_key: k",
+            {"base_url": "https://api.cloudflare.com/client/v4/accounts/a/ai/v1", "api_key": "k"},
+            "q",
+        ),
         ("model: openai/q, custom_llm_provider: openai", OPENAI, "q"),
         (
             "model: openai/q, organization: o, extra_headers: {x-team: os.environ/T}",
@@ -121,6 +134,7 @@ def test_a_deployment_is_a_model_at_an_upstream(params: str, upstream: dict[str,
     ("params", "info", "note"),
     [
         ("model: bedrock/x", "{}", "model_list[0].litellm_params.model: the provider 'bedrock' has an API of its own"),
+        ("model: github/gpt-4o", "{}", "model_list[0].litellm_params.model: the provider 'github' has ended"),
         ("model: vertex_ai/claude-sonnet-5", "{}", "model_list[0].litellm_params.model: of Vertex AI, only models of"),
         ("model: gemini-embedding-001", "{}", "model_list[0].litellm_params.model: Google's own API has no path for"),
         (
@@ -157,6 +171,22 @@ def test_what_cannot_be_a_model_is_noted(params: str, info: str, note: str) -> N
         ("model: openai/m", "{mode: chat, max_input_tokens: 128000}", {"context_window": 128000}),
         ("model: openai/m", "{mode: embedding, id: x}", {"endpoints": ["embeddings"]}),
         ("model: openai/m", "{supports_function_calling: false}", {"profile": {"native_tools": False}}),
+        (
+            "model: openai/m, additional_drop_params: [temperature, min_p]",
+            "{supports_function_calling: false}",
+            {
+                "profile": {
+                    "native_tools": False,
+                    "lacks": ["top_k", "min_p", "repetition_penalty", "temperature"],
+                }
+            },
+        ),
+        ("model: openai/m, additional_drop_params: [min_p]", "{}", {}),
+        (
+            "model: openai/m, input_cost_per_second: 0.001",
+            "{mode: audio_transcription}",
+            {"endpoints": ["audio"], "price": {"input": 0.0, "output": 0.0, "per_minute": 0.06}},
+        ),
         (
             "model: openai/m, input_cost_per_token: 0.0000025",
             "{output_cost_per_token: 1.0e-05, cache_read_input_token_cost: 2.5e-07}",
@@ -196,6 +226,12 @@ def test_what_a_deployment_says_of_its_model_is_kept(params: str, info: str, row
         ("model: openai/bge-m3", "{}", "model_list[0].model_info.mode: is missing: 'embeddings' was guessed"),
         ("model: openai/flux", "{mode: image}", "model_list[0].model_info.mode: 'image' is not taken: 'images' was"),
         ("model: openai/m, ssl_verify: false", "{}", "model_list[0].litellm_params.ssl_verify: certificates are"),
+        (
+            "model: openai/m, additional_drop_params: [thinking]",
+            "{}",
+            "model_list[0].litellm_params.additional_drop_params: 'thinking' cannot be left out for one model",
+        ),
+        ("model: openai/m", "{input_cost_per_second: 0.001}", "model_list[0].model_info.input_cost_per_second: only"),
         ("model: openai/m", "{tier: free}", "model_list[0].model_info.tier: has no counterpart that is known"),
         ("model: openai/m", "3", "model_list[0].model_info: is not a table"),
     ],
@@ -228,7 +264,9 @@ def test_equal_deployments_share_the_load_by_weight_or_by_their_limits() -> None
     assert deployments(f"{a}, weight: 5", f"{b}, weight: 0") == {"m": {"upstreams": ["a", *last]}}
     twice = deployments(f"{a}, weight: 0", f"{b}, weight: 0", f"{a}, weight: 1")["m"]["upstreams"]
     assert [(row["name"], row.get("priority", 1)) for row in twice] == [("a", 1), ("b", 100)]
-    assert deployments(f"{a}, order: 1", f"{b}, order: 2") == {"m": {"upstreams": ["a", {"name": "b", "priority": 2}]}}
+    for first, second in ((1, 2), (0, 1)):
+        models = deployments(f"{a}, order: {first}", f"{b}, order: {second}")
+        assert models == {"m": {"upstreams": ["a", {"name": "b", "priority": 2}]}}
 
 
 def test_deployments_with_other_names_at_their_servers_are_fallbacks() -> None:
@@ -369,6 +407,9 @@ def test_the_time_of_all_requests_is_that_of_servers_without_their_own() -> None
     for rest in ("router_settings: {timeout: 30}", "litellm_settings: {request_timeout: 30}", both):
         (row,) = one("model: openai/m", rest=rest)[0]["upstreams"].values()
         assert (row["first_token_seconds"], row["whole_reply_seconds"]) == (30.0, 30.0)
+    tree, notes = one("model: openai/m", rest="router_settings: {timeout: 35, stream_timeout: 90}")
+    (row,) = tree["upstreams"].values()
+    assert (row["first_token_seconds"], row["whole_reply_seconds"], notes) == (90.0, 35.0, [])
 
 
 @each_case(
@@ -417,6 +458,7 @@ def test_what_has_no_setting_is_noted_with_what_to_do(rest: str, notes: list[str
     [
         "mcp_servers: {s: {url: os.environ/A}}",
         "litellm_settings: {cache: true, cache_params: {type: redis, url: os.environ/A}}",
+        "litellm_settings: {cache: true, cache_params: {type: redis, host: os.environ/A, port: os.environ/P}}",
     ],
 )
 def test_an_address_may_be_a_variable_in_every_place(rest: str) -> None:

@@ -284,6 +284,18 @@ def _stop(body: Json) -> str | None:
 
 
 @rule(
+    "temperature up to 1",
+    "theopenco/llmgateway PR 3268: The temperature parameter is illegal; platform.kimi.ai",
+    CHAT,
+    "zhipu",
+    "moonshot",
+)
+def _temperature_up_to_1(body: Json) -> str | None:
+    given = body.get("temperature") or 0
+    return f"temperature {given}" if given > 1 else None
+
+
+@rule(
     "one limit of tokens",
     "\"Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.\"",
     CHAT,

@@ -113,6 +113,9 @@ def test_a_refused_last_message_of_the_assistant_is_in_the_one_of_the_user(messa
             "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) ...",
         ),
         ("temperature", "`temperature` is deprecated for this model."),
+        # MoonshotAI/Kimi-K2#124, odysseus-dev/odysseus#3959
+        ("temperature", "invalid temperature: only 1 is allowed for this model"),
+        ("top_p", "invalid top_p: only 0.95 is allowed for this model"),
         ("reasoning_effort", "Argument not supported on this model: reasoningEffort"),
         ("reasoning_effort", "Model grok-4 does not support parameter reasoningEffort."),
         ("presence_penalty", "Extra inputs are not permitted, field: 'presence_penalty'"),

@@ -38,6 +38,9 @@ def _server_url(value: str) -> str:
         address, mark, query = value.partition("?")
         if not re.fullmatch(r"[!$-~]*", query):
             raise ValueError("must have a query of ASCII characters without space, quote and #, such as ?api-version=1")
+        # A variable in front of a path may end with a slash.
+        scheme, colon, rest = address.partition("://")
+        address = scheme + colon + re.sub(r"(?<!:)//+", "/", rest)
         return http_url(address) + (mark and query and f"?{query}")
     if len(os.fsencode(match["socket"])) > MAX_SOCKET_PATH_BYTES:
         raise ValueError(f"the path of the socket must be at most {MAX_SOCKET_PATH_BYTES} bytes long")

@@ -17,7 +17,7 @@ from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.profiles.thinking import is_thinking
-from app.upstream.api import should_stream, write_tools
+from app.upstream.api import limit_temperature, should_stream, write_tools
 from app.upstream.chat_completions.thinking import ASKED, FIELDS, write_thinking
 from app.validation.violations import json_path
 
@@ -161,8 +161,11 @@ class _BodyBuilder:
                 continue
             if name in self._profile.lacks:
                 self._warn_unsent(name)
-            else:
-                self._body[self._profile.renamed.get(name, name)] = value
+                continue
+            if name == "temperature":
+                value, warnings = limit_temperature(value, self._profile, self._paths.param(name))
+                self.warnings += warnings
+            self._body[self._profile.renamed.get(name, name)] = value
 
     def _add_max_tokens(self) -> None:
         """Send the limit under exactly one of its two names, as the profile says, and no larger than the model

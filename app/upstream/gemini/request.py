@@ -14,7 +14,7 @@ from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import WriteTool, write_tools
+from app.upstream.api import WriteTool, limit_temperature, write_tools
 from app.upstream.gemini.conversation import write_conversation
 from app.upstream.gemini.schemas import drop_identity, write_openapi
 from app.upstream.gemini.thinking import choose_thinking
@@ -168,8 +168,11 @@ class _BodyBuilder:
                 continue
             if name in self._profile.lacks:
                 self._warn_unsent(name)
-            else:
-                self._options[self._profile.renamed.get(name, sent)] = value
+                continue
+            if name == "temperature":
+                value, warnings = limit_temperature(value, self._profile, self._paths.param(name))
+                self._warnings += warnings
+            self._options[self._profile.renamed.get(name, sent)] = value
         most = self._find_max_tokens()
         if most is not None:
             self._options["maxOutputTokens"] = most

@@ -14,7 +14,7 @@ from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import WriteTool, should_stream, write_tools
+from app.upstream.api import WriteTool, limit_temperature, should_stream, write_tools
 from app.upstream.messages.cache_marks import limit_marks
 from app.upstream.messages.conversation import write_conversation
 from app.upstream.messages.format_schema import write_format_schema
@@ -229,16 +229,15 @@ class _BodyBuilder:
     def _add_sampling(self) -> None:
         thinking = self._body.get("thinking")
         thinks = thinking is not None and thinking["type"] != "disabled" and obeys_anthropic(self._profile)
-        temperature, most = self._params.get("temperature"), self._profile.max_temperature
+        temperature = self._params.get("temperature")
         if temperature is not None and thinks and temperature != 1:
             self._warn_unsent("temperature", "the model thinks, and its server then takes no other than 1")
         elif temperature is not None and "temperature" in self._profile.lacks:
             self._warn_unsent("temperature")
         elif temperature is not None:
-            if most is not None and temperature > most:
-                text = f"was lowered from {temperature:g} to {most:g}, the maximum of this model's server"
-                self._warnings.append(f"{self._paths.param('temperature')} {text}")
-                temperature = int(most) if most == int(most) else most
+            path = self._paths.param("temperature")
+            temperature, warnings = limit_temperature(temperature, self._profile, path)
+            self._warnings += warnings
             self._body[self._profile.renamed.get("temperature", "temperature")] = temperature
         for name in ("top_p", "top_k"):
             value = self._params.get(name)

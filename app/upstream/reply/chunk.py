@@ -54,6 +54,8 @@ class ToolCallFragment(Struct, gc=False):
 
 
 class ChunkDelta(Struct, gc=False):
+    """A field of the type None is read by the lenient decoder: a value in it makes the strict one refuse the chunk."""
+
     role: Literal["assistant", "user", "system", "developer", "model", ""] | None = None
     """Any other one is read by the lenient decoder, which sets `is_tool_result`."""
     content: str | None = None

@@ -16,7 +16,7 @@ from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.profiles.thinking import is_thinking
-from app.upstream.api import WriteTool, should_stream, write_tools
+from app.upstream.api import WriteTool, limit_temperature, should_stream, write_tools
 from app.upstream.chat_completions.thinking import choose_effort
 from app.upstream.responses.conversation import write_conversation
 from app.upstream.responses.items import ENCRYPTED, LOGPROBS
@@ -119,8 +119,11 @@ class RequestOptions:
                 continue
             if name in self._profile.lacks:
                 self._warn_unsent(name, _NO_PARAMETER)
-            else:
-                self.fields[self._profile.renamed.get(name, name)] = value
+                continue
+            if name == "temperature":
+                value, warnings = limit_temperature(value, self._profile, self._paths.param(name))
+                self.warnings += warnings
+            self.fields[self._profile.renamed.get(name, name)] = value
         self._add_max_tokens()
         self._add_logprobs()
         self._add_reasoning()

@@ -13,6 +13,14 @@ def test_a_host_that_can_exist_is_taken(place: str) -> None:
     assert load({"PARLEY_UPSTREAM_URL": f"http://{place}/v1"}).upstreams["default"].base_url == f"http://{place}/v1"
 
 
+def test_a_slash_at_the_end_of_a_variable_is_not_doubled() -> None:
+    proxied = load({"PARLEY_UPSTREAM_URL": "http://proxy/https://h.example//v1"}).upstreams["default"]
+    assert proxied.base_url == "http://proxy/https://h.example/v1"
+    text = '[upstreams.a]\nbase_url = "${HOST}/openai/v1?x=//"\n[models.m]\nupstreams = ["a"]\n'
+    settings = written(text, HOST="https://h.example/")
+    assert settings.upstreams["a"].base_url == "https://h.example/openai/v1?x=//"
+
+
 @each_case(
     ("url", "mistake"),
     [

@@ -56,6 +56,8 @@ def test_without_functions_there_is_no_list_of_tools() -> None:
     assert "tools" not in body()
 
 
+NEWER_LIMIT = {"openai"}
+"""The kinds of servers that know `max_completion_tokens` alone."""
 NAMED = {"type": "function", "function": {"name": "f"}}
 
 
@@ -167,7 +169,7 @@ def test_one_call_at_a_time_gives_a_warning_where_the_server_has_no_such_option(
 @each_case("kind", KINDS)
 @each_case("name", ["max_tokens", "max_completion_tokens"])
 def test_max_tokens_is_sent_once_under_the_servers_name(kind: str, name: str) -> None:
-    word = "max_completion_tokens" if kind == "openai" else "max_tokens"
+    word = "max_completion_tokens" if kind in NEWER_LIMIT else "max_tokens"
     assert options(kind, (), **{name: 5}) == {word: 5}
 
 
@@ -191,6 +193,15 @@ def test_a_token_limit_beyond_the_models_is_lowered_with_a_warning() -> None:
         got, warned = build(request(**{**large, name: 8192}), "m", profile)
         assert (got["max_tokens"], warned) == (8192, [])
     assert "max_tokens" not in build(request(), "m", profile)[0]
+
+
+def test_a_temperature_beyond_the_servers_is_lowered_with_a_warning() -> None:
+    for kind in ("zhipu", "moonshot"):
+        assert options(kind, temperature=1.5) == {"temperature": 1}
+        [warning] = warnings(kind, temperature=1.5)
+        assert warning.startswith("generate_cfg.temperature was lowered from 1.5 to 1")
+        assert (options(kind, temperature=0.7), warnings(kind, temperature=0.7)) == ({"temperature": 0.7}, [])
+    assert options("vllm", temperature=1.5) == {"temperature": 1.5}
 
 
 SAMPLING: Json = {"min_p": 0.1, "repetition_penalty": 1.1, "seed": 1, "top_k": 20}
