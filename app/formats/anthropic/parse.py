@@ -5,7 +5,7 @@ message says: servers want results directly after their calls. Neighbouring assi
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -256,6 +256,7 @@ class _AnthropicReader:
         return [*context, _read_media(source, "file", path, block.title, mark)]
 
     def _add_assistant(self, blocks: Sequence[Any], path: str) -> None:
+        start = len(self.messages)
         parts: list[Part] = []
         details: list[Any] = []
         call_fields: dict[str, Any] = {}
@@ -280,8 +281,7 @@ class _AnthropicReader:
                     extra |= _take_fields(text_fields)
                     parts.append(Text(block.text, _read_mark(block, place_path)))
             elif kind in _CALLS:
-                fields = {"extra_content": call_fields[block.id]} if block.id in call_fields else {}
-                parts.append(_read_call(block, fields, place_path))
+                parts.append(_read_call(block, call_fields, place_path))
             elif kind is wire.AnthropicCompactionBlock:
                 details.clear()
                 self._replace_by_summary(block, place_path, parts)
@@ -295,6 +295,12 @@ class _AnthropicReader:
                 self._add_message(Message("tool", (result,), path=place_path))
             else:
                 thought = self._read_thought(block, place_path)
+                if thought.before is not None and parts and parts[-1].kind == "text":
+                    last = parts.pop()
+                    if any(part.kind == "text" for part in parts):
+                        add_turn()
+                    parts.append(last)
+                    extra["extra_content"] = thought.before
                 if _stands_apart(thought, parts, details):
                     add_turn()
                 details += thought.details
@@ -304,6 +310,8 @@ class _AnthropicReader:
                 if thought.text:
                     parts.append(Reasoning(thought.text))
         add_turn()
+        if call_fields:
+            self.messages[start:] = [_sign_calls(message, call_fields) for message in self.messages[start:]]
 
     def _read_thought(self, block: Any, path: str) -> Seal:
         """Return the reasoning of a block and what is sealed in it, by the gateway or by a server of this API."""
@@ -388,11 +396,26 @@ def _list_misplaced(role: str, blocks: Sequence[Any]) -> list[int]:
     return places
 
 
-def _read_call(block: wire.AnthropicToolUseBlock | PlainToolUse, fields: dict[str, Any], path: str) -> ToolCall:
-    """Read a call. That of a server's tool has the tool's own name, and the server's beside it."""
+def _sign_calls(message: Message | None, call_fields: Mapping[str, Any]) -> Message | None:
+    """Return a message whose calls have the opaque fields of a seal behind them."""
+    if message is None or not any(part.kind == "tool_call" and part.id in call_fields for part in message.parts):
+        return message
+    parts = [
+        replace(part, extra={"extra_content": call_fields[part.id]})
+        if part.kind == "tool_call" and part.id in call_fields
+        else part
+        for part in message.parts
+    ]
+    return replace(message, parts=tuple(parts))
+
+
+def _read_call(block: wire.AnthropicToolUseBlock | PlainToolUse, call_fields: dict[str, Any], path: str) -> ToolCall:
+    """Read a call, and take its opaque fields. That of a server's tool has the tool's own name, and the server's beside
+    it."""
     arguments = _write_arguments(block.input)
+    id_ = read_call_id(block.id) if block.type == "server_tool_use" else block.id
+    fields = {"extra_content": call_fields.pop(id_)} if id_ in call_fields else {}
     if block.type != "mcp_tool_use" or not isinstance(block.server_name, str):
-        id_ = read_call_id(block.id) if block.type == "server_tool_use" else block.id
         return ToolCall(block.name, _read_invalid(block, arguments), id_, fields, path=path)
     arguments = _read_invalid(block, arguments)
     server = block.server_name

@@ -28,6 +28,7 @@ from app.chat.events import (
     PassedEnd,
     ServerCall,
     ServerResult,
+    TurnEnd,
 )
 from app.chat.server_tools import describe_part
 from app.errors import UpstreamFailed
@@ -96,7 +97,8 @@ class AnthropicStreamEncoder(DeltaEncoder):
         """The frame of a text of the open block, up to the text."""
         self._written_details: dict[int, int] = {}
         """How many items of `reasoning_details` of each message were written before its block."""
-        self._sealed_calls: set[int] = set()
+        self._sealed_fields: dict[int, Any] = {}
+        """`extra_content` of each text and call, as a seal has it, or the server's own block."""
         self._is_native = info.options.passed
         """Whether opaque parts have the fields of this API, and no seal."""
         self._passes: bool | None = None if info.options.passed else False
@@ -112,7 +114,6 @@ class AnthropicStreamEncoder(DeltaEncoder):
         """What they have said and the accumulator does not have."""
         self._own_details = 0
         """How many items of `reasoning_details` they had that have not come in an `Extra`."""
-        self._sealed_texts: set[int] = set()
         self._written_citations: dict[int, int] = {}
         """How many citations of each text were written."""
 
@@ -214,8 +215,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
         messages, message = self._accumulator.messages, self._accumulator.open_message
         for known in messages:
             self._written_details[known.index] = len(known.extra.get("reasoning_details", ()))
-            self._sealed_calls.add(known.index)
-            self._sealed_texts.add(known.index)
+            self._sealed_fields[known.index] = known.extra.get("extra_content")
             self._written_citations[known.index] = len(list_citations(known))
         out = b"" if self._has_start else self._write_start()
         same = [index for index, block in self._own_blocks.items() if message is not None and block.is_of(message)]
@@ -258,20 +258,20 @@ class AnthropicStreamEncoder(DeltaEncoder):
 
     @override
     def _write_started(self, message: ReplyMessage) -> bytes:
-        if message.kind == "media":
+        details = message.extra.get("reasoning_details", [])
+        if message.kind == "media" and not details:
             return b""
         if self._unfilled is not None:
             if self._unfilled[1].is_of(message):
                 self._adopt(self._unfilled[0], message)
                 self._unfilled = None
                 return b""
-            if not message.extra.get("reasoning_details"):
+            if not details:
                 return self._end_unfilled() + self._write_started(message)
         out = self._end_open(message) + self._write_summary(message.extra)
         if message.result is not None:
             self._delta = b""
             return out + self._write_whole_block(_write_result(message.result), b"")
-        details = message.extra.get("reasoning_details", [])
         if message.kind == "reasoning_content":
             if self._is_native and details:
                 leading = count_leading(details)
@@ -282,12 +282,12 @@ class AnthropicStreamEncoder(DeltaEncoder):
         if details or texts:
             self._written_details[message.index] = len(details)
             out += self._write_opaque(details, texts)
+        if message.kind == "media":
+            return out
         if message.kind == "content":
             return out + self._start({"type": "text", "text": ""}, message)
         own_fields: Json = get_caller(message) if self._is_native else {}
-        if message.index not in self._sealed_calls and not own_fields and (fields := _get_call_fields(message)):
-            self._sealed_calls.add(message.index)
-            out += self._write_redacted(Seal(calls=fields))
+        out += self._write_call_fields([message])
         if message.server is not None:
             self._delta = b""
             return out
@@ -295,15 +295,28 @@ class AnthropicStreamEncoder(DeltaEncoder):
         block = {"type": "tool_use", "id": message.id, "name": message.name, "input": {}, **own_fields}
         return out + self._start(block, message)
 
-    def _has_own_fields(self, call: ReplyMessage) -> bool:
-        return self._is_native and bool(get_caller(call))
-
     def _take_text_fields(self, message: ReplyMessage) -> list[Any]:
-        """Return the opaque fields that a text begins with, unless they are in the seal of the reasoning before it."""
-        if message.index in self._sealed_texts:
+        """Return the opaque fields of a text that are in no seal yet."""
+        return self._take_new(message, _get_text_fields(message))
+
+    def _take_call_fields(self, message: ReplyMessage) -> Json:
+        """Return the opaque fields of a call that are in no seal yet, and for which its block has no place."""
+        if self._is_native and get_caller(message):
+            return {}
+        fields = _get_call_fields(message)
+        return fields if self._take_new(message, list(fields.values())) else {}
+
+    def _take_new(self, message: ReplyMessage, fields: list[Any]) -> list[Any]:
+        if not fields or fields[0] == self._sealed_fields.get(message.index):
             return []
-        self._sealed_texts.add(message.index)
-        return _get_text_fields(message)
+        self._sealed_fields[message.index] = fields[0]
+        return fields
+
+    def _write_call_fields(self, calls: Sequence[ReplyMessage]) -> bytes:
+        fields: Json = {}
+        for call in calls:
+            fields |= self._take_call_fields(call)
+        return self._write_redacted(Seal(calls=fields)) if fields else b""
 
     def _start(self, block: Json, message: ReplyMessage) -> bytes:
         index = self._index = self._count
@@ -311,11 +324,20 @@ class AnthropicStreamEncoder(DeltaEncoder):
         self._delta = _DELTA % (index, _DELTAS[message.kind])
         return _write_event("content_block_start", {"index": index, "content_block": block})
 
-    def _write_opaque(self, details: Sequence[Any], texts: list[Any]) -> bytes:
+    def _write_opaque(self, details: Sequence[Any], texts: list[Any], before: Any = None) -> bytes:
         """Write what the server wants back, and what has no block of this API in a seal."""
         blocks, others = split_details(details) if self._is_native else ([], list(details))
         out = b"".join(map(self._write_native, blocks)) + self._end_unfilled()
-        return out + (self._write_redacted(Seal(details=others, texts=texts)) if others or texts else b"")
+        if not others and not texts and before is None:
+            return out
+        return out + self._write_redacted(Seal(details=others, texts=texts, before=before))
+
+    def _take_late_details(self, message: ReplyMessage) -> list[Any]:
+        """Return the details of a message that came after its block began."""
+        details: list[Any] = message.extra.get("reasoning_details", [])
+        late = details[self._written_details.get(message.index, 0) :]
+        self._written_details[message.index] = len(details)
+        return late
 
     def _write_native(self, block: Json) -> bytes:
         unfilled, kind = self._unfilled, block.get("type")
@@ -361,18 +383,27 @@ class AnthropicStreamEncoder(DeltaEncoder):
         if message.kind == "reasoning_content":
             self._thought = message
         elif message.kind == "content":
-            late = message.extra.get("reasoning_details", [])[self._written_details.get(message.index, 0) :]
-            return self._write_citations(message) + _STOP % self._index + self._write_opaque(late, [])
+            out = self._write_citations(message) + _STOP % self._index
+            late = self._take_text_fields(message)
+            return out + self._write_opaque(self._take_late_details(message), [], late[0] if late else None)
         elif message is self._call:
             return self._end_open(None)
         elif message.server is not None:
+            out = self._write_call_fields([message])
             block = _write_server_call(message, message.server)
             if message.server.hosted is not None:
-                return self._write_hosted_call(message, block)
+                return out + self._write_hosted_call(message, block)
             given = json.dumps(block["input"]) if isinstance(block["input"], dict) else message.text
             delta = _DELTAS["function_call"] % escape_line_separators(encode_json(given))
-            return self._write_whole_block(block, delta)
+            return out + self._write_whole_block(block, delta)
         return b""
+
+    @override
+    def _write_turn_end(self, turn: TurnEnd) -> bytes:
+        last = self._accumulator.messages[-1] if self._accumulator.messages else None
+        if last is None or last.kind == "reasoning_content":
+            return b""
+        return self._write_opaque(self._take_late_details(last), [])
 
     def _write_hosted_call(self, message: ReplyMessage, block: Json) -> bytes:
         """Write the call of a search as Anthropic does: all SDKs read the deltas of this block."""
@@ -394,12 +425,9 @@ class AnthropicStreamEncoder(DeltaEncoder):
         thought, self._thought = self._thought, None
         if thought is None:
             return b""
-        fields: Json = {}
-        if following is not None and following.kind == "function_call" and not self._has_own_fields(following):
-            fields = _get_call_fields(following)
-            self._sealed_calls.add(following.index)
-        texts = self._take_text_fields(following) if following is not None and following.kind == "content" else []
-        details = thought.extra.get("reasoning_details", [])[self._written_details.get(thought.index, 0) :]
+        fields = self._take_call_fields(following) if following is not None else {}
+        texts = (self._take_text_fields(following) if following is not None else []) or _get_thought_fields(thought)
+        details = self._take_late_details(thought)
         signature = find_signature(details) if self._is_native else None
         if signature is None:
             text = thought.text if self._info.options.hide_thinking else None
@@ -412,13 +440,12 @@ class AnthropicStreamEncoder(DeltaEncoder):
         out = self._end_open(None) + self._write_summary(self._accumulator.loose_extra)
         out += self._write_opaque(self._accumulator.loose_extra.get("reasoning_details", []), [])
         messages = self._accumulator.messages
-        unsealed = [one for one in messages if self._is_unsealed(one)]
+        out += self._write_call_fields(messages)
         reason, word = _choose_stop_reason(finish, messages, self._info)
         delta: Json = {"stop_reason": reason, "stop_sequence": word}
         if reason == "refusal":
             delta["stop_details"] = _describe_refusal(finish)
         warnings = _list_warnings(finish, self._info)
-        warnings += (f"extra_content of the call {one.id} came too late, and is lost" for one in unsealed)
         usage = write_usage(finish)
         body = {
             "delta": delta,
@@ -427,10 +454,6 @@ class AnthropicStreamEncoder(DeltaEncoder):
             **_write_beside(self._info, warnings, self._accumulator, finish, native=self._is_native),
         }
         return out + _write_event("message_delta", body) + _write_event("message_stop", {})
-
-    def _is_unsealed(self, message: ReplyMessage) -> bool:
-        fields = _get_call_fields(message)
-        return bool(fields) and message.index not in self._sealed_calls and not self._has_own_fields(message)
 
     @override
     def fail(self, error: Json) -> bytes:
@@ -542,14 +565,14 @@ def _write_blocks(accumulator: MessageAccumulator, *, hidden: bool, native: bool
         if message.kind == "reasoning_content":
             blocks += _write_thought(message, following, hidden=hidden, native=native)
             continue
-        if message.kind == "media":
-            continue
         if message.result is not None:
             blocks.append(_write_result(message.result))
             continue
         details = message.extra.get("reasoning_details", [])
         texts = _get_text_fields(message) if before is None or before.kind != "reasoning_content" else []
         blocks += _write_opaque_blocks(details, texts, native=native)
+        if message.kind == "media":
+            continue
         if message.kind == "content":
             citations = list_citations(message) if native else []
             cited: Json = {"citations": citations} if citations else {}
@@ -577,7 +600,7 @@ def _write_thought(thought: ReplyMessage, following: ReplyMessage | None, *, hid
     calls = _get_call_fields(following) if following is not None else {}
     if native and following is not None and get_caller(following):
         calls = {}
-    texts = _get_text_fields(following) if following is not None else []
+    texts = (_get_text_fields(following) if following is not None else []) or _get_thought_fields(thought)
     details = thought.extra.get("reasoning_details", [])
     blocks, rest = split_details(details, thought.text) if native else ([], details)
     signature = find_signature(rest) if native else None
@@ -618,6 +641,13 @@ def _redacted(contents: Seal) -> Json:
 def _get_text_fields(message: ReplyMessage) -> list[Any]:
     """Return the opaque fields of a text, as a seal has them."""
     fields = message.extra.get("extra_content") if message.kind == "content" else None
+    return [] if fields is None else [fields]
+
+
+def _get_thought_fields(thought: ReplyMessage) -> list[Any]:
+    """Return the opaque fields of reasoning, as those of the text after it, which has none of its own: chat completions
+    have one place for both."""
+    fields = thought.extra.get("extra_content")
     return [] if fields is None else [fields]
 
 
@@ -718,7 +748,7 @@ def _write_beside(
         if message.media is not None:
             media.append({"type": message.media.media, "url": message.media.url, **message.media.fields})
         fields = message.extra if message.kind != "function_call" else {}
-        if message.kind == "content" and fields.get("extra_content") is not None:
+        if fields.get("extra_content") is not None:
             beside["extra_content"] = fields["extra_content"]
         for key in _BESIDE:
             value = fields.get(key)
@@ -728,7 +758,8 @@ def _write_beside(
                 known = beside.get(key)
                 both = isinstance(known, list) and isinstance(value, list)
                 beside[key] = [*known, *value] if both else value  # type: ignore[misc]  # `both` says that it is a list
-    beside |= {key: accumulator.loose_extra[key] for key in _BESIDE if accumulator.loose_extra.get(key)}
+    loose = accumulator.loose_extra
+    beside |= {key: loose[key] for key in (*_BESIDE, "extra_content") if loose.get(key)}
     if media:
         beside["media"] = media
     return {"parley": beside} if beside else {}

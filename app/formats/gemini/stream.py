@@ -75,6 +75,8 @@ class _Parts:
         self._signed_texts: set[int] = set()
         """The texts whose own signature was sent."""
         self._ids: set[str] = set()
+        self._sent: list[tuple[str, ReplyMessage, Any]] = []
+        """The calls that were sent, each with its id there and the `extra_content` that it had then."""
         self.is_native = False
         """The model's server is Google's, which reads its own parts, and no reasoning."""
         self._written: set[int] = set()
@@ -157,7 +159,7 @@ class _Parts:
         return [{"text": "", "thoughtSignature": signature}]
 
     def _seal(self, *, with_reasoning: bool, details: Sequence[Any] = ()) -> Seal:
-        """Return what is to be kept of everything since the last seal, but for calls."""
+        """Return what is to be kept of everything since the last seal, but for calls that are not sent yet."""
         said, self._unsealed = self._unsealed, []
         seals_reasoning = with_reasoning and not self.is_native
         reasoning = "".join(one.text for one in said if one.kind == "reasoning_content") if seals_reasoning else ""
@@ -167,18 +169,26 @@ class _Parts:
             for one in said
             if one.kind == "content"
         ]
-        return Seal(reasoning or None, self._drop_written([*found, *details]), texts=texts if any(texts) else [])
+        details = self._drop_written([*found, *details])
+        return Seal(reasoning or None, details, self._take_late_fields(), texts if any(texts) else [])
+
+    def _take_late_fields(self) -> Json:
+        """Return the `extra_content` of calls that came after they were sent."""
+        now = [(id_, call, call.extra.get("extra_content")) for id_, call, _ in self._sent]
+        before, self._sent = self._sent, now
+        return {id_: fields for (id_, _, fields), (_, _, had) in zip(now, before, strict=True) if fields != had}
 
     def _write_calls(self, calls: Sequence[ReplyMessage], details: Sequence[Any] = ()) -> list[Json]:
         ids = [self._choose_id(call) for call in calls]
         own = [find_own_signature(call.extra.get("extra_content")) for call in calls]
         of_calls = [one for call in calls for one in _list_details(call)]
         seal = self._seal(with_reasoning=True, details=[*of_calls, *details])
-        sealed = {
+        sealed = seal.calls | {
             id_: call.extra["extra_content"]
             for id_, call, signature in zip(ids, calls, own, strict=True)
             if signature is None and call.extra.get("extra_content") is not None
         }
+        self._sent += [(id_, call, call.extra.get("extra_content")) for id_, call in zip(ids, calls, strict=True)]
         seal = msgspec.structs.replace(seal, calls=sealed)
         if holds_something(seal):
             if own[0] is not None:
