@@ -1,8 +1,7 @@
 """Build the request body for one model server. Identical requests give identical bytes: the keys have a fixed order.
 
 The caller's `extra_body` overrides every field except those of `_RESERVED`, which choose the model and the way its
-reply is read. An object in it is merged into the gateway's own object key by key, so that a chat template's option
-does not undo the thinking switch.
+reply is read; tools and objects in it are added (`merge_extra`).
 """
 
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.profiles.thinking import is_thinking
-from app.upstream.api import should_stream, write_tools
+from app.upstream.api import merge_extra, should_stream, write_tools
 from app.upstream.chat_completions.thinking import ASKED, FIELDS, write_thinking
 from app.validation.violations import json_path
 
@@ -193,7 +192,8 @@ class _BodyBuilder:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        self._body["tools"] = write_tools(self._tools, _write_tool, self._known)
+        is_final = "tools" not in (self._params.get("extra_body") or {})
+        self._body["tools"] = write_tools(self._tools, _write_tool, self._known if is_final else None)
         if choice is not None:
             self._add_tool_choice(name, choice)
         name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
@@ -268,7 +268,7 @@ class _BodyBuilder:
             return False
         for field in FIELDS:
             self._body.pop(field, None)
-        self._body |= {field: _merge_extra(self._body.get(field), value) for field, value in off.items()}
+        self._body |= {field: merge_extra(field, self._body.get(field), value) for field, value in off.items()}
         self.warnings.append(f"thinking was switched off for {self._paths.param(name)}: {why}")
         return True
 
@@ -286,7 +286,7 @@ class _BodyBuilder:
             else:
                 if name in _NOT_RETURNED and extra[name]:
                     self.warnings.append(f"{path} is sent, but {_NOT_RETURNED[name]}")
-                self._body[name] = _merge_extra(self._body.get(name), extra[name])
+                self._body[name] = merge_extra(name, self._body.get(name), extra[name])
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
@@ -303,10 +303,6 @@ def _find_chosen_name(choice: Any) -> str | None:
         function = choice.get("function")
         return str(function.get("name")) if isinstance(function, dict) else ""
     return None if choice in ("auto", "none", "required") else str(choice)
-
-
-def _merge_extra(ours: Any, given: Any) -> Any:
-    return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given
 
 
 def _mark_continuation(profile: Profile, body: dict[str, Any]) -> None:

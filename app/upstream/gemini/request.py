@@ -14,7 +14,7 @@ from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import WriteTool, write_tools
+from app.upstream.api import WriteTool, merge_extra, write_tools
 from app.upstream.gemini.conversation import write_conversation
 from app.upstream.gemini.schemas import drop_identity, write_openapi
 from app.upstream.gemini.thinking import choose_thinking
@@ -234,11 +234,8 @@ class _BodyBuilder:
             elif name in SERVER_PARAMS:
                 if value is not None and (name, value) != ("store", False):  # nothing is stored
                     self._warnings.append(f"{path} was not sent: {_NO_PARAMETER}")
-            elif name == "tools" and isinstance(value, list):
-                self._body["tools"] = [*self._body.get("tools", ()), *value]
             else:
-                ours = self._body.get(name)
-                self._body[name] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
+                self._body[name] = merge_extra(name, self._body.get(name), value)
 
 
 def write_tool(tool: Tool) -> dict[str, Any]:

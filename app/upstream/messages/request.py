@@ -14,7 +14,7 @@ from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import WriteTool, should_stream, write_tools
+from app.upstream.api import WriteTool, merge_extra, should_stream, write_tools
 from app.upstream.messages.cache_marks import limit_marks
 from app.upstream.messages.conversation import write_conversation
 from app.upstream.messages.format_schema import write_format_schema
@@ -302,11 +302,8 @@ class _BodyBuilder:
             elif name in SERVER_PARAMS and name not in _OWN_FIELDS and not self._has_variables(name):
                 if value is not None and (name, value) != ("store", False):  # nothing is stored
                     self._warnings.append(f"{path} was not sent: {_NO_PARAMETER}")
-            elif name == "tools" and isinstance(value, list):
-                self._body["tools"] = [*self._body.get("tools", ()), *value]
             else:
-                ours = self._body.get(name)
-                self._body[name] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
+                self._body[name] = merge_extra(name, self._body.get(name), value)
 
     def _has_variables(self, name: str) -> bool:
         """Whether this is the field of the chat template's variables, and the server has it."""

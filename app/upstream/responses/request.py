@@ -16,7 +16,7 @@ from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.profiles.thinking import is_thinking
-from app.upstream.api import WriteTool, should_stream, write_tools
+from app.upstream.api import WriteTool, merge_extra, should_stream, write_tools
 from app.upstream.chat_completions.thinking import choose_effort
 from app.upstream.responses.conversation import write_conversation
 from app.upstream.responses.items import ENCRYPTED, LOGPROBS
@@ -309,8 +309,8 @@ class RequestOptions:
             self.fields["text"] = text
 
     def add_extra_body(self) -> None:
-        """Merge the caller's `extra_body`, which replaces every field but those that choose model, conversation and
-        way of the reply. Its tools, which may be the server's own, are added to the functions."""
+        """Merge the caller's `extra_body`, which changes every field but those that choose model, conversation and
+        way of the reply."""
         extra: Mapping[str, Any] = self._params.get("extra_body") or {}
         for name in sorted(extra):
             path = json_path([name], self._paths.extra_body)
@@ -326,13 +326,7 @@ class RequestOptions:
             elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
                 self.violations.append(Violation(path, "is not a field that this model's server accepts"))
             else:
-                self.fields[name] = _merge(self.fields.get(name), extra[name], appended=name in ("tools", "include"))
-
-
-def _merge(ours: Any, given: Any, *, appended: bool) -> Any:
-    if appended and isinstance(ours, list) and isinstance(given, list):
-        return ours + [item for item in given if item not in ours]
-    return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given
+                self.fields[name] = merge_extra(name, self.fields.get(name), extra[name])
 
 
 def write_tool(tool: Tool) -> dict[str, Any]:
