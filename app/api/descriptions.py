@@ -16,13 +16,13 @@ from msgspec import Struct
 
 from app.api.asgi import call_in_thread
 from app.api.context import AppContext
-from app.api.guarding import admit_unguarded
 from app.api.reply_opening import TurnOpening, reserve_limits
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
 from app.cache.policy import CachePolicy
 from app.calls.read_reply import read_reply
 from app.chat.accumulator import MessageAccumulator
+from app.chat.admitted import mark_admitted
 from app.chat.events import Failed, Finish
 from app.chat.messages import CallerRights, ChatRequest, Media, Message, Text
 from app.chat.stream import AttemptLog, Origin, Reply
@@ -217,7 +217,7 @@ class MediaDescriber:
                     lease,
                     partial(context.sharer_id, request.scope),
                 )
-                admitted = admit_unguarded(asked)  # it has no words of the caller's that a guard has not seen
+                admitted = mark_admitted(asked)  # it has no words of the caller's that a guard has not seen
                 wanted = await call_in_thread(gateway.find_media_requests, route, admitted)
                 loaded = await gateway.load_media(route, admitted, wanted, lease.take, options.find_sharer())
                 prepared = await call_in_thread(gateway.prepare, route, admitted, loaded)

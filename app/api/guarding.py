@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from app.access import Caller
 from app.api.asgi import Scope
 from app.api.context import AppContext
-from app.chat.admitted import Admitted, mark_admitted
+from app.chat.admitted import Admitted
 from app.chat.known_conversation import is_same
 from app.chat.messages import ChatRequest, Text
 from app.endpoints.body import EndpointBody
@@ -141,7 +141,3 @@ def _hash_first_text(request: ChatRequest) -> str:
     messages = [message for message in request.messages if message.role == "user"]
     texts = (part.text for message in messages for part in message.parts if isinstance(part, Text))
     return hash_session("", next(texts, "").encode("utf-8", "surrogatepass")).hex()
-
-
-admit_unguarded = mark_admitted
-"""Returns a request that has no guards as admitted."""
