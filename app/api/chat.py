@@ -23,7 +23,7 @@ from app.api.asgi import (
 from app.api.cache_policy import read_cache_policy
 from app.api.context import AppContext
 from app.api.context_edits import edit_if_asked
-from app.api.guarding import admit, admit_images, begin_guarding
+from app.api.guarding import admit, begin_guarding
 from app.api.model_rights import apply_rights, find_route
 from app.api.open_replies import PendingReply
 from app.api.own_bodies import check_translation, choose_own
@@ -371,8 +371,6 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         """Describe media, show the request to its guards, and open its reply. Raises ParleyError."""
         guard, source = request.guard, conversation.source
         if describer is not None:
-            if guard is not None:
-                conversation = await admit_images(request, guard, conversation)
             conversation = await describer.describe(conversation, response)
         admitted = mark_admitted(conversation) if guard is None else await admit(request, guard, conversation)
         if admitted.source is None and source is not None:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from app.api.asgi import call_in_thread
 from app.api.context import AppContext
+from app.api.guarding import admit_images
 from app.api.reply_opening import TurnOpening, reserve_limits
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
@@ -78,8 +79,11 @@ class MediaDescriber:
         return msgspec.structs.replace(parsed, request=msgspec.structs.replace(request, source=None))
 
     async def describe(self, conversation: ChatRequest, response: ReplyResponse | TurnOpening) -> ChatRequest:
-        """Return the request with words in the places of media. Raises MediaUnavailable if the operator wants a request
-        refused whose media cannot be described."""
+        """Return the request with words in the places of media, which guards that look at images have seen. Raises
+        MediaUnavailable if the operator wants a request refused whose media cannot be described."""
+        guard = self._request.guard
+        if guard is not None:
+            conversation = await admit_images(self._request, guard, conversation)
         found = find_media(conversation.messages, self._route.described)
         if not found:
             return conversation

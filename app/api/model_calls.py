@@ -7,7 +7,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from app.api.context import AppContext
-from app.api.guarding import admit, admit_images
+from app.api.guarding import admit
 from app.api.reply_opening import ReplyOpener, TurnOpening, reserve_limits
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
@@ -122,9 +122,7 @@ class ReplyOfCalls:
         if route.described and has_media(conversation):
             from app.api.descriptions import MediaDescriber  # few models need it
 
-            describer, guard = MediaDescriber(self._context, self._request, route), self._request.guard
-            if guard is not None:
-                conversation = await admit_images(self._request, guard, conversation)
+            describer = MediaDescriber(self._context, self._request, route)
             conversation = await describer.describe(conversation, opening)
         admitted = await self.admit(conversation)
         return await self._opener.open_admitted(self._request, route, admitted, options, opening)
