@@ -37,7 +37,7 @@ _TRANSLATED = frozenset(
     }
 )
 _TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
-_SYSTEM = ("system", "developer")
+SYSTEM_ROLES = ("system", "developer")
 _ONE_REPLY = ("n", "best_of")
 """Fields of `extra_body` that must be 1, because a request has one reply."""
 _NOT_RETURNED = {
@@ -65,8 +65,8 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     )
     if before is not None:
         messages = [msgspec.Raw(before.written), *messages]
-    elif profile.needs_user and messages and not any(message["role"] == "user" for message in messages):
-        messages = _add_user(messages)
+    elif profile.needs_user:
+        messages = add_user(messages)
     streams = should_stream(request, profile)
     body: dict[str, Any] = {"model": model, "messages": messages, "stream": streams}
     warnings: list[str] = []
@@ -84,10 +84,12 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     return body, warnings
 
 
-def _add_user(messages: list[Any]) -> list[Any]:
-    """Return the messages with one of the user: the last system message if there are only such, else a short one
-    before the first message of another role."""
-    begin = next((place for place, message in enumerate(messages) if message["role"] not in _SYSTEM), None)
+def add_user(messages: list[Any]) -> list[Any]:
+    """Return the messages with one of the user, if they have none: the last system message if there are only such, else
+    a short one before the first message of another role."""
+    if not messages or any(message.get("role") == "user" for message in messages):
+        return messages
+    begin = next((place for place, message in enumerate(messages) if message.get("role") not in SYSTEM_ROLES), None)
     if begin is None:
         return [*messages[:-1], {**messages[-1], "role": "user"}]
     return [*messages[:begin], {"role": "user", "content": BRIDGE}, *messages[begin:]]
