@@ -433,6 +433,17 @@ def normalize_object(arguments: str) -> str:
     return json.dumps(msgspec.json.decode(arguments), ensure_ascii=False) if is_json_object(arguments) else arguments
 
 
+def parse_arguments(arguments: str) -> dict[str, Any] | None:
+    """Return the arguments of a call as an object, which has no keys if there are none; None if they are not one."""
+    if not arguments.strip():
+        return {}
+    try:
+        value = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def is_json(text: str) -> bool:
     try:
         msgspec.json.decode(text)

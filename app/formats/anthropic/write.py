@@ -9,9 +9,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from app.chat import datauri
+from app.chat.accumulator import parse_arguments
 from app.chat.messages import ERROR_TEXT, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.anthropic.parse import INVALID_ARGUMENTS
@@ -50,17 +49,6 @@ def _list_blocks(content: Any) -> list[Json]:
 def _find_served(group: MessageGroup) -> set[str]:
     """Return the ids of the calls that a gateway ran: their results are in the same message."""
     return {grouped.id for grouped in group.calls if is_served(grouped.call)}
-
-
-def parse_input(arguments: str) -> Json | None:
-    """Return the arguments of a call as an object; None if they are not one."""
-    if not arguments.strip():
-        return {}
-    try:
-        value = msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _write_group(group: MessageGroup) -> Iterator[Json]:
@@ -107,7 +95,7 @@ def _write_assistant(group: MessageGroup) -> list[Json]:
 
 
 def _write_call(id_: str, call: ToolCall) -> Json:
-    arguments = parse_input(call.arguments)
+    arguments = parse_arguments(call.arguments)
     if call.server is None or call.awaits_approval:
         found = {"_raw": call.arguments} if arguments is None else arguments
         return {"type": "tool_use", "id": id_, "name": call.name, "input": found}
@@ -221,7 +209,7 @@ def _says_something(part: Any) -> bool:
 
 
 def _find_call_losses(call: ToolCall, path: str) -> Iterator[Violation]:
-    arguments = parse_input(call.arguments)
+    arguments = parse_arguments(call.arguments)
     if call.awaits_approval:
         yield Violation(path, "the call waits for approval, which this format cannot say")
     if arguments is None and is_served(call):

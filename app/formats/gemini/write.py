@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
-import msgspec
-
 from app.chat import datauri
+from app.chat.accumulator import parse_arguments
 from app.chat.datauri import is_data
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
@@ -103,7 +102,7 @@ def _sign(parts: list[Json], own: Sequence[tuple[int, Any]], details: Sequence[A
 
 
 def _write_call(id_: str, call: ToolCall) -> Json:
-    arguments = parse_args(call.arguments)
+    arguments = parse_arguments(call.arguments)
     return {
         "functionCall": {
             "id": id_,
@@ -111,17 +110,6 @@ def _write_call(id_: str, call: ToolCall) -> Json:
             "args": {"_raw": call.arguments} if arguments is None else arguments,
         }
     }
-
-
-def parse_args(arguments: str) -> Json | None:
-    """Return the arguments of a call as an object; None if they are not one."""
-    if not arguments.strip():
-        return {}
-    try:
-        value = msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _write_result(id_: str, result: ToolResult) -> Json:
@@ -190,7 +178,7 @@ def _find_part_losses(part: Any, path: str) -> Iterator[Violation]:
 
 
 def _find_call_losses(call: ToolCall, path: str) -> Iterator[Violation]:
-    arguments = parse_args(call.arguments)
+    arguments = parse_arguments(call.arguments)
     if call.awaits_approval:
         yield Violation(path, "the call waits for approval, which this format cannot say")
     if arguments is None:
