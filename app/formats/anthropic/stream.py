@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from pydantic_core import from_json
 from typing_extensions import override
 
-from app.chat.accumulator import MessageAccumulator, ReplyMessage, is_json_object
+from app.chat.accumulator import ReplyMessage
 from app.chat.context_edits import COMPACTION
 from app.chat.events import (
     SAID_BY_PASSED,
@@ -26,28 +25,39 @@ from app.chat.events import (
     Finish,
     Passed,
     PassedEnd,
-    ServerCall,
-    ServerResult,
     TurnEnd,
 )
-from app.chat.server_tools import describe_part
 from app.errors import UpstreamFailed
-from app.formats.anthropic.context_edits import write_applied
+from app.formats.anthropic.blocks import (
+    get_call_fields,
+    get_text_fields,
+    get_thought_fields,
+    write_blocks,
+    write_result,
+    write_server_call,
+)
 from app.formats.anthropic.errors import WRITE_ERROR
-from app.formats.anthropic.hosted import HOSTED_ID, write_hosted_result
+from app.formats.anthropic.message import (
+    choose_stop_reason,
+    describe_refusal,
+    list_warnings,
+    rename_model,
+    write_beside,
+    write_edits,
+    write_message,
+    write_said,
+    write_usage,
+)
 from app.formats.anthropic.native import (
     OwnBlock,
-    choose_own_reason,
     count_leading,
     find_signature,
     get_caller,
-    is_own_citation,
     list_citations,
     read_place,
     split_details,
 )
-from app.formats.anthropic.parse import INVALID_ARGUMENTS
-from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
+from app.formats.base import ReplyInfo
 from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.own_details import count_details, drop_details
 from app.formats.seal import Seal, write_seal
@@ -63,20 +73,7 @@ _DELTAS = {
 }
 _SIGNATURE = b'{"type":"signature_delta","signature":%b}'
 _STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
-_STOP_REASONS = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "tool_calls": "tool_use",
-    "content_filter": "refusal",
-    "tool_limit": "pause_turn",
-    "tool_approval": "pause_turn",
-}
 _MOST_HELD = 256
-_REFUSAL = {"type": "refusal", "category": None, "explanation": None}
-
-
-def make_message_id(response_id: str) -> str:
-    return f"msg_{response_id.removeprefix('chat-')}"
 
 
 class AnthropicStreamEncoder(DeltaEncoder):
@@ -194,7 +191,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
                 self._has_start = True
                 text = rename_model(text, self._info.model)
             case "message_delta" if self._info.options.applied_edits is not None:
-                text = encode_json({**msgspec.json.decode(text), **_write_edits(self._info)}).decode()
+                text = encode_json({**msgspec.json.decode(text), **write_edits(self._info)}).decode()
             case "message_stop":
                 self._last = text
                 return b""
@@ -271,7 +268,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
         out = self._end_open(message) + self._write_summary(message.extra)
         if message.result is not None:
             self._delta = b""
-            return out + self._write_whole_block(_write_result(message.result), b"")
+            return out + self._write_whole_block(write_result(message.result), b"")
         if message.kind == "reasoning_content":
             if self._is_native and details:
                 leading = count_leading(details)
@@ -297,13 +294,13 @@ class AnthropicStreamEncoder(DeltaEncoder):
 
     def _take_text_fields(self, message: ReplyMessage) -> list[Any]:
         """Return the opaque fields of a text that are in no seal yet."""
-        return self._take_new(message, _get_text_fields(message))
+        return self._take_new(message, get_text_fields(message))
 
     def _take_call_fields(self, message: ReplyMessage) -> Json:
         """Return the opaque fields of a call that are in no seal yet, and for which its block has no place."""
         if self._is_native and get_caller(message):
             return {}
-        fields = _get_call_fields(message)
+        fields = get_call_fields(message)
         return fields if self._take_new(message, list(fields.values())) else {}
 
     def _take_new(self, message: ReplyMessage, fields: list[Any]) -> list[Any]:
@@ -390,7 +387,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
             return self._end_open(None)
         elif message.server is not None:
             out = self._write_call_fields([message])
-            block = _write_server_call(message, message.server)
+            block = write_server_call(message, message.server)
             if message.server.hosted is not None:
                 return out + self._write_hosted_call(message, block)
             given = json.dumps(block["input"]) if isinstance(block["input"], dict) else message.text
@@ -426,7 +423,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
         if thought is None:
             return b""
         fields = self._take_call_fields(following) if following is not None else {}
-        texts = (self._take_text_fields(following) if following is not None else []) or _get_thought_fields(thought)
+        texts = (self._take_text_fields(following) if following is not None else []) or get_thought_fields(thought)
         details = self._take_late_details(thought)
         signature = find_signature(details) if self._is_native else None
         if signature is None:
@@ -441,17 +438,17 @@ class AnthropicStreamEncoder(DeltaEncoder):
         out += self._write_opaque(self._accumulator.loose_extra.get("reasoning_details", []), [])
         messages = self._accumulator.messages
         out += self._write_call_fields(messages)
-        reason, word = _choose_stop_reason(finish, messages, self._info)
+        reason, word = choose_stop_reason(finish, messages, self._info)
         delta: Json = {"stop_reason": reason, "stop_sequence": word}
         if reason == "refusal":
-            delta["stop_details"] = _describe_refusal(finish)
-        warnings = _list_warnings(finish, self._info)
+            delta["stop_details"] = describe_refusal(finish)
+        warnings = list_warnings(finish, self._info)
         usage = write_usage(finish)
         body = {
             "delta": delta,
             "usage": usage,
-            **_write_edits(self._info),
-            **_write_beside(self._info, warnings, self._accumulator, finish, native=self._is_native),
+            **write_edits(self._info),
+            **write_beside(self._info, warnings, self._accumulator, finish, native=self._is_native),
         }
         return out + _write_event("message_delta", body) + _write_event("message_stop", {})
 
@@ -483,7 +480,7 @@ class AnthropicWholeEncoder(WholeEncoder):
         """Return the error; with results of calls that the gateway ran, what came before it, too."""
         body = WRITE_ERROR(error)
         if any(message.result is not None for message in self._accumulator.messages):
-            blocks = _write_blocks(self._accumulator, hidden=self._info.options.hide_thinking, native=False)
+            blocks = write_blocks(self._accumulator, hidden=self._info.options.hide_thinking, native=False)
             body["error"]["partial"] = blocks
         return body
 
@@ -492,274 +489,18 @@ class AnthropicWholeEncoder(WholeEncoder):
         info, messages = self._info, self._accumulator.messages
         if self._passed is not None:
             found: Json = msgspec.json.decode(self._passed.data)
-            return {**found, "model": info.model, **_write_edits(info), **write_said(info.warnings_with(finish))}
-        reason, word = _choose_stop_reason(finish, messages, info)
+            return {**found, "model": info.model, **write_edits(info), **write_said(info.warnings_with(finish))}
+        reason, word = choose_stop_reason(finish, messages, info)
         native = info.options.passed
-        blocks = _write_blocks(self._accumulator, hidden=info.options.hide_thinking, native=native)
-        message = write_message(info, blocks, reason, word, write_usage(finish), _describe_refusal(finish))
+        blocks = write_blocks(self._accumulator, hidden=info.options.hide_thinking, native=native)
+        message = write_message(info, blocks, reason, word, write_usage(finish), describe_refusal(finish))
         return (
             message
-            | _write_edits(info)
-            | _write_beside(info, _list_warnings(finish, info), self._accumulator, finish, native=native)
+            | write_edits(info)
+            | write_beside(info, list_warnings(finish, info), self._accumulator, finish, native=native)
         )
-
-
-def rename_model(text: str, model: str) -> str:
-    """Return the start of a message with the name of the model that the client asked for."""
-    event = msgspec.json.decode(text)
-    if not isinstance(event.get("message"), dict):
-        return text
-    return encode_json({**event, "message": {**event["message"], "model": model}}).decode()
-
-
-def _write_edits(info: ReplyInfo) -> Json:
-    """Write what the gateway has cleared of the conversation."""
-    applied = info.options.applied_edits
-    return {} if applied is None else {"context_management": write_applied(applied)}
-
-
-def write_said(warnings: Sequence[str]) -> Json:
-    """Return what the gateway adds to a reply that is the server's own."""
-    return {"parley": {"warnings": list(warnings)}} if warnings else {}
-
-
-def _describe_refusal(finish: Finish) -> Json:
-    return _REFUSAL if finish.policy is None else {**_REFUSAL, "explanation": finish.policy.sentence}
-
-
-def write_message(
-    info: ReplyInfo,
-    blocks: list[Json],
-    reason: str | None,
-    word: str | None,
-    usage: Json,
-    stop_details: Json | None = None,
-) -> Json:
-    details = {"stop_details": stop_details} if reason == "refusal" else {}
-    return {
-        "id": make_message_id(info.response_id),
-        "type": "message",
-        "role": "assistant",
-        "model": info.model,
-        "content": blocks,
-        "stop_reason": reason,
-        "stop_sequence": word,
-        **details,
-        "usage": usage,
-    }
 
 
 def _write_event(kind: str, fields: Json) -> bytes:
     data = escape_line_separators(encode_json({"type": kind, **fields}))
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
-
-
-def _write_blocks(accumulator: MessageAccumulator, *, hidden: bool, native: bool) -> list[Json]:
-    """Return the blocks of a whole reply. `native`: opaque parts of this API have its fields."""
-    blocks: list[Json] = []
-    messages = accumulator.messages
-    for place, message in enumerate(messages):
-        following = messages[place + 1] if place + 1 < len(messages) else None
-        before = messages[place - 1] if place else None
-        blocks += _write_summary_block(message.extra)
-        if message.kind == "reasoning_content":
-            blocks += _write_thought(message, following, hidden=hidden, native=native)
-            continue
-        if message.result is not None:
-            blocks.append(_write_result(message.result))
-            continue
-        details = message.extra.get("reasoning_details", [])
-        texts = _get_text_fields(message) if before is None or before.kind != "reasoning_content" else []
-        blocks += _write_opaque_blocks(details, texts, native=native)
-        if message.kind == "media":
-            continue
-        if message.kind == "content":
-            citations = list_citations(message) if native else []
-            cited: Json = {"citations": citations} if citations else {}
-            blocks.append({"type": "text", "text": message.text, **cited})
-            continue
-        own_fields: Json = get_caller(message) if native else {}
-        fields = _get_call_fields(message)
-        if fields and not own_fields and (before is None or before.kind != "reasoning_content"):
-            blocks.append(_redacted(Seal(calls=fields)))
-        if message.server is not None:
-            blocks.append(_write_server_call(message, message.server))
-            continue
-        call = {"type": "tool_use", "id": message.id, "name": message.name, "input": _write_input(message.text)}
-        blocks.append(call | own_fields)
-    blocks += _write_summary_block(accumulator.loose_extra)
-    return blocks + _write_opaque_blocks(accumulator.loose_extra.get("reasoning_details", []), [], native=native)
-
-
-def _write_summary_block(extra: Mapping[str, Any]) -> list[Json]:
-    return [{"type": "compaction", "content": extra[COMPACTION]}] if COMPACTION in extra else []
-
-
-def _write_thought(thought: ReplyMessage, following: ReplyMessage | None, *, hidden: bool, native: bool) -> list[Json]:
-    """Return the block of a reasoning message, behind what was to come before it."""
-    calls = _get_call_fields(following) if following is not None else {}
-    if native and following is not None and get_caller(following):
-        calls = {}
-    texts = (_get_text_fields(following) if following is not None else []) or _get_thought_fields(thought)
-    details = thought.extra.get("reasoning_details", [])
-    blocks, rest = split_details(details, thought.text) if native else ([], details)
-    signature = find_signature(rest) if native else None
-    text = thought.text if hidden else None
-    seal = signature or write_seal(Seal(text, rest, calls, texts))
-    return [*blocks, {"type": "thinking", "thinking": "" if hidden else thought.text, "signature": seal}]
-
-
-def _write_opaque_blocks(details: list[Any], texts: list[Any], *, native: bool) -> list[Json]:
-    blocks, others = split_details(details) if native else ([], details)
-    return [*blocks, _redacted(Seal(details=others, texts=texts))] if others or texts else blocks
-
-
-def _write_server_call(message: ReplyMessage, call: ServerCall) -> Json:
-    """Write a call that the gateway runs, with the tool's own name. Arguments that are no object are a text in one."""
-    arguments = message.text
-    found = _write_input(arguments) if is_json_object(arguments or "{}") else {INVALID_ARGUMENTS: arguments}
-    if call.hosted is not None:
-        return {"type": "server_tool_use", "id": HOSTED_ID + message.id, "name": message.name, "input": found}
-    block = {"type": "mcp_tool_use", "id": message.id, "name": call.tool}
-    return block | {"server_name": call.server, "input": found}
-
-
-def _write_result(result: ServerResult) -> Json:
-    """Write the result of such a call: its texts, and media by their types, because the block has no place for them."""
-    text = result.plain_text
-    if result.hosted is not None:
-        return write_hosted_result(result.id, result.hosted, text or "")
-    texts = [text] if text is not None else [describe_part(part) for part in result.content]
-    content = [{"type": "text", "text": one} for one in texts if one]  # Anthropic refuses an empty text
-    return {"type": "mcp_tool_result", "tool_use_id": result.id, "is_error": result.is_error, "content": content}
-
-
-def _redacted(contents: Seal) -> Json:
-    return {"type": "redacted_thinking", "data": write_seal(contents)}
-
-
-def _get_text_fields(message: ReplyMessage) -> list[Any]:
-    """Return the opaque fields of a text, as a seal has them."""
-    fields = message.extra.get("extra_content") if message.kind == "content" else None
-    return [] if fields is None else [fields]
-
-
-def _get_thought_fields(thought: ReplyMessage) -> list[Any]:
-    """Return the opaque fields of reasoning, as those of the text after it, which has none of its own: chat completions
-    have one place for both."""
-    fields = thought.extra.get("extra_content")
-    return [] if fields is None else [fields]
-
-
-def _get_call_fields(message: ReplyMessage) -> Json:
-    """Return the opaque fields of a call by its id, as a seal has them."""
-    if message.kind != "function_call" or message.extra.get("extra_content") is None:
-        return {}
-    return {message.id: message.extra["extra_content"]}
-
-
-def _write_input(arguments: str) -> Any:
-    """Return the arguments as the model wrote them; of arguments that were cut off, the keys that are whole, as the
-    SDKs read them in a stream."""
-    try:
-        msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-        try:
-            return from_json(arguments or "{}", allow_partial=True)
-        except (ValueError, TypeError):  # TypeError: half a surrogate pair
-            return {}
-    return msgspec.Raw(arguments.encode())
-
-
-def _choose_stop_reason(finish: Finish, messages: Sequence[ReplyMessage], info: ReplyInfo) -> tuple[str, str | None]:
-    """Return (stop_reason, stop_sequence)."""
-    if finish.reason == "stop":
-        if any(message.refusal for message in messages):
-            return "refusal", None
-        if finish.stopped_by is not None and finish.stopped_by in info.options.stop_words:
-            return "stop_sequence", finish.stopped_by
-    if finish.native_reason == COMPACTION and not messages:
-        return COMPACTION, None
-    own = choose_own_reason(finish.native_reason, finish.reason) if info.options.passed else None
-    return own or _STOP_REASONS[finish.reason], None
-
-
-def write_usage(finish: Finish) -> Json:
-    """Write the usage; the three counts of input tokens are a sum."""
-    usage: Json = finish.usage or finish.estimated_usage or {}
-    details = usage.get("prompt_tokens_details")
-    details = details if isinstance(details, dict) else {}
-    cached, written = _count(details.get("cached_tokens")), _count(details.get("cache_write_tokens"))
-    prompt = _count(usage.get("prompt_tokens"))
-    out: Json = {
-        "input_tokens": max(prompt - cached - written, 0),
-        "cache_creation_input_tokens": written,
-        "cache_read_input_tokens": cached,
-        "output_tokens": _count(usage.get("completion_tokens")),
-    }
-    details = usage.get("completion_tokens_details")
-    thinking = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
-    if thinking:
-        out["output_tokens_details"] = {"thinking_tokens": thinking}
-    if usage.get("cost") is not None:
-        out["cost"] = usage["cost"]
-    if isinstance(usage.get("iterations"), list):
-        calls = zip(usage["iterations"], _ITERATIONS, strict=False)  # a summary may be all
-        out["iterations"] = [_write_iteration(one, kind) for one, kind in calls]
-    done = finish.server_tools
-    if done is not None and (done.searches or done.fetches):
-        out["server_tool_use"] = {"web_search_requests": done.searches, "web_fetch_requests": done.fetches}
-    return out
-
-
-_ITERATIONS = (COMPACTION, "message")
-"""The calls to the model of a reply with a summary."""
-
-
-def _write_iteration(usage: Json, kind: str) -> Json:
-    written = write_usage(Finish("stop", usage))
-    return {"type": kind, **{name: count for name, count in written.items() if name.endswith("_tokens")}}
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-_BESIDE = ("annotations", "citations", "search_results")
-"""Keys of `extra` that Anthropic's blocks have no place for."""
-
-
-def _list_warnings(finish: Finish, info: ReplyInfo) -> list[str]:
-    warnings = info.warnings_with(finish)
-    if is_usage_estimated(finish):
-        warnings.append(USAGE_ESTIMATED)
-    return warnings
-
-
-def _write_beside(
-    info: ReplyInfo, warnings: Sequence[str], accumulator: MessageAccumulator, finish: Finish, *, native: bool
-) -> Json:
-    """Write `parley`: warnings, and the parts of the reply that Anthropic's message has no place for. `native`:
-    citations of this API have theirs."""
-    beside: Json = {"warnings": list(warnings)} if warnings else {}
-    beside |= info.write_extensions(finish)
-    media: list[Json] = []
-    for message in accumulator.messages:
-        if message.media is not None:
-            media.append({"type": message.media.media, "url": message.media.url, **message.media.fields})
-        fields = message.extra if message.kind != "function_call" else {}
-        if fields.get("extra_content") is not None:
-            beside["extra_content"] = fields["extra_content"]
-        for key in _BESIDE:
-            value = fields.get(key)
-            if native and key == "annotations":
-                value = [one for one in value or () if not is_own_citation(one)]
-            if value:
-                known = beside.get(key)
-                both = isinstance(known, list) and isinstance(value, list)
-                beside[key] = [*known, *value] if both else value  # type: ignore[misc]  # `both` says that it is a list
-    loose = accumulator.loose_extra
-    beside |= {key: loose[key] for key in (*_BESIDE, "extra_content") if loose.get(key)}
-    if media:
-        beside["media"] = media
-    return {"parley": beside} if beside else {}
