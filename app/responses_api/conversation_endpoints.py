@@ -26,7 +26,7 @@ from app.formats.json_object import parse_object
 from app.formats.old_media import parse_lists
 from app.formats.request_limits import find_invalid_values
 from app.formats.responses import RESPONSES
-from app.formats.responses.body import find_references
+from app.formats.responses.given_items import find_references
 from app.formats.responses.parse import parse_items
 from app.params import max_entries
 from app.responses_api.conversations import Conversation, Conversations
