@@ -18,6 +18,7 @@ from app.profiles import Profile
 from app.profiles.thinking import is_thinking
 from app.upstream.api import merge_extra, should_stream, write_tools
 from app.upstream.chat_completions.thinking import ASKED, FIELDS, write_thinking
+from app.upstream.request_options import find_chosen_function
 from app.validation.violations import json_path
 
 _TRANSLATED = frozenset(
@@ -205,7 +206,7 @@ class _BodyBuilder:
             self._warn_unsent(name)
 
     def _add_tool_choice(self, name: str, choice: Any) -> None:
-        named = _find_chosen_name(choice)
+        named = find_chosen_function(choice)
         if named is None:
             self._set_tool_choice(name, choice)
         elif named not in {tool.name for tool in self._tools}:
@@ -294,17 +295,6 @@ class _BodyBuilder:
 def _write_tool(tool: Tool) -> dict[str, Any]:
     body: dict[str, Any] = {"type": "function", "function": complete_function(tool.schema, tool.encoded)}
     return body | {"cache_control": dict(tool.mark.value)} if tool.mark else body
-
-
-def _find_chosen_name(choice: Any) -> str | None:
-    """Return the function that must be called; None for `auto`, `none` and `required`.
-
-    The object form can name a function called `auto`.
-    """
-    if isinstance(choice, dict):
-        function = choice.get("function")
-        return str(function.get("name")) if isinstance(function, dict) else ""
-    return None if choice in ("auto", "none", "required") else str(choice)
 
 
 def _mark_continuation(profile: Profile, body: dict[str, Any]) -> None:

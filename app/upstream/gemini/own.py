@@ -37,6 +37,7 @@ from app.upstream.own_body import (
     split_violations,
     warn_of_unsent,
 )
+from app.upstream.request_options import NO_PARAMETER
 
 Json = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
@@ -58,7 +59,6 @@ _CODE = ("executableCode", "codeExecutionResult")
 _SEALED = re.compile(rf"{re.escape(SEAL_PREFIX)}|cGFybGV5MS[4-7]")
 """How a seal of the gateway begins, as it is and in base64."""
 _OPTIONS = "generationConfig"
-_NO_PARAMETER = "this model's server has no such parameter"
 
 
 def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json, list[str]]:
@@ -96,7 +96,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         body["tools"] = tools
     elif source.body.get("tools") or profile.takes != "all":
         body.pop("toolConfig", None)
-    warnings += warn_of_unsent(vendor) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
+    warnings += warn_of_unsent(vendor) + [f"{name} was not sent: {NO_PARAMETER}" for name in lacking]
     warnings += [text for text in now.warnings if text not in base.warnings]
     return body, [*conversation.warnings, *warnings]
 

@@ -46,6 +46,7 @@ from app.upstream.own_body import (
     warn_of_unsent,
     write_own_tools,
 )
+from app.upstream.request_options import NO_PARAMETER
 
 Json = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
@@ -122,7 +123,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
     elif source.body.get("tools") or profile.takes != "all":
         body.pop("tool_choice", None)
     warnings = (
-        warn_of_unsent(vendor) + warn_of_marks(lost) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
+        warn_of_unsent(vendor) + warn_of_marks(lost) + [f"{name} was not sent: {NO_PARAMETER}" for name in lacking]
     )
     warnings += [text for text in now.warnings if text not in base.warnings]
     if _has_many_marks(source, request.known):
@@ -138,7 +139,6 @@ def _has_many_marks(source: Source, known: KnownConversation | None) -> bool:
     return of_messages + count_marks(source.body) > MAX_MARKS
 
 
-_NO_PARAMETER = "this model's server has no such parameter"
 _THINKING = ("enable_thinking", "thinking_budget", "reasoning_effort")
 
 

@@ -35,6 +35,7 @@ from app.upstream.own_body import (
     warn_of_unsent,
     write_own_tools,
 )
+from app.upstream.request_options import NO_PARAMETER
 from app.upstream.responses.conversation import NOTHING_WRITTEN, Written, join_texts, write_groups
 from app.upstream.responses.items import ENCRYPTED, LOGPROBS, VENDOR_ITEMS, strip_input_id
 from app.upstream.responses.request import RequestOptions, write_tool
@@ -79,7 +80,6 @@ _NOT_SENT = (
     f"encrypted_content: set encrypted_reasoning in the model's profile, or send include: [{ENCRYPTED!r}]"
 )
 _BECOME_FUNCTIONS = "custom tools, namespaces and searches for tools become functions: the server knows only those"
-_NO_PARAMETER = "this model's server has no such parameter"
 
 
 def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json, list[str]]:
@@ -103,8 +103,8 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
     violations = split_violations(now.violations, base.violations, takes_all=takes_all)
     if violations:
         raise InvalidInput(violations)
-    tools, tool_warnings = _write_tools(own.pop("tools", None), request, source, profile, base.fields, now.fields)
-    body = patch(own, base.fields, now.fields) | {"model": model, "store": False}
+    tools, tool_warnings = _write_tools(own.pop("tools", None), request, source, profile, base.body, now.body)
+    body = patch(own, base.body, now.body) | {"model": model, "store": False}
     included = body.get("include")
     if isinstance(included, list) and LOGPROBS in included and "logprobs" in profile.lacks:
         body["include"] = [name for name in body["include"] if name != LOGPROBS]
@@ -123,7 +123,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         body["tools"] = tools
     elif source.body.get("tools") or profile.takes != "all":
         body.pop("tool_choice", None)
-    warnings = warn_of_unsent(vendor) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
+    warnings = warn_of_unsent(vendor) + [f"{name} was not sent: {NO_PARAMETER}" for name in lacking]
     warnings += [text for text in now.warnings if text not in base.warnings]
     return body, [*conversation.warnings, *tool_warnings, *warnings]
 
