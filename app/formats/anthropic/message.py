@@ -44,7 +44,7 @@ def write_edits(info: ReplyInfo) -> Json:
     return {} if applied is None else {"context_management": write_applied(applied)}
 
 
-def write_said(warnings: Sequence[str]) -> Json:
+def write_warnings(warnings: Sequence[str]) -> Json:
     """Return what the gateway adds to a reply that is the server's own."""
     return {"parley": {"warnings": list(warnings)}} if warnings else {}
 

@@ -19,7 +19,7 @@ from typing_extensions import override
 from app.chat.accumulator import ReplyMessage
 from app.chat.context_edits import COMPACTION
 from app.chat.events import (
-    SAID_BY_PASSED,
+    COVERED_BY_PASSED,
     Event,
     Failed,
     Finish,
@@ -45,8 +45,8 @@ from app.formats.anthropic.message import (
     write_beside,
     write_edits,
     write_message,
-    write_said,
     write_usage,
+    write_warnings,
 )
 from app.formats.anthropic.native import (
     OwnBlock,
@@ -78,7 +78,7 @@ _MOST_HELD = 256
 
 class AnthropicStreamEncoder(DeltaEncoder):
     """Events of a server of the same API (`Passed`) are sent as they are. Where those end, the blocks go on from them:
-    what the events have said so far is in the accumulator."""
+    what the events have brought so far is in the accumulator."""
 
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)
@@ -107,8 +107,8 @@ class AnthropicStreamEncoder(DeltaEncoder):
         """The blocks that these have opened and not closed, by index."""
         self._unfilled: tuple[int, OwnBlock] | None = None
         """The block that they have left open without anything that is known of it, and its index."""
-        self._said: list[Event] = []
-        """What they have said and the accumulator does not have."""
+        self._pending: list[Event] = []
+        """What they have brought and the accumulator does not have."""
         self._own_details = 0
         """How many items of `reasoning_details` they had that have not come in an `Extra`."""
         self._written_citations: dict[int, int] = {}
@@ -126,17 +126,17 @@ class AnthropicStreamEncoder(DeltaEncoder):
     def feed(self, events: list[Event]) -> bytes:
         if not self._passes:
             return self._feed_first(events) if self._passes is None and events else super().feed(self._strip(events))
-        if len(self._said) >= _MOST_HELD:
-            self._accumulate_said()
-        if len(events) == 2 and type(events[0]) is Passed and type(events[1]) in SAID_BY_PASSED:
-            self._said.append(events[1])
+        if len(self._pending) >= _MOST_HELD:
+            self._accumulate_pending()
+        if len(events) == 2 and type(events[0]) is Passed and type(events[1]) in COVERED_BY_PASSED:
+            self._pending.append(events[1])
             return self._write_passed(events[0])
         out: list[bytes] = []
         for place, event in enumerate(events):
             if type(event) is Passed:
                 out.append(self._write_passed(event))
-            elif type(event) in SAID_BY_PASSED:
-                self._said.append(event)
+            elif type(event) in COVERED_BY_PASSED:
+                self._pending.append(event)
             elif type(event) is Finish:
                 out.append(self._write_last(self._info.warnings_with(event)))
             elif type(event) is Failed:
@@ -144,7 +144,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
             elif type(event) is PassedEnd:
                 return b"".join([*out, self._end_passing(), self.feed(events[place + 1 :])])
             else:
-                self._said.append(event)
+                self._pending.append(event)
                 self._own_details -= count_details(event)
         return b"".join(out)
 
@@ -160,9 +160,9 @@ class AnthropicStreamEncoder(DeltaEncoder):
             return super().feed_each(batches)
         return b"".join(map(self.feed, batches))
 
-    def _accumulate_said(self) -> None:
-        said, self._said = self._said, []
-        self._accumulator.feed(said)
+    def _accumulate_pending(self) -> None:
+        pending, self._pending = self._pending, []
+        self._accumulator.feed(pending)
 
     def _strip(self, events: list[Event]) -> list[Event]:
         """Return the events without what the server's own had."""
@@ -173,7 +173,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
         """Write the end of the message, which is the server's own if it has sent one."""
         data = self._last.encode()
         if warnings:
-            data = encode_json({**msgspec.json.decode(data), **write_said(warnings)})
+            data = encode_json({**msgspec.json.decode(data), **write_warnings(warnings)})
         return b"event: message_stop\ndata: %b\n\n" % escape_line_separators(data)
 
     def _write_passed(self, event: Passed) -> bytes:
@@ -207,7 +207,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
     def _end_passing(self) -> bytes:
         """End the server's own events. The block that is open goes on, if its message does; others end."""
         self._passes = False
-        self._accumulate_said()
+        self._accumulate_pending()
         self._accumulator.drop_loose_extra()
         messages, message = self._accumulator.messages, self._accumulator.open_message
         for known in messages:
@@ -489,7 +489,7 @@ class AnthropicWholeEncoder(WholeEncoder):
         info, messages = self._info, self._accumulator.messages
         if self._passed is not None:
             found: Json = msgspec.json.decode(self._passed.data)
-            return {**found, "model": info.model, **write_edits(info), **write_said(info.warnings_with(finish))}
+            return {**found, "model": info.model, **write_edits(info), **write_warnings(info.warnings_with(finish))}
         reason, word = choose_stop_reason(finish, messages, info)
         native = info.options.passed
         blocks = write_blocks(self._accumulator, hidden=info.options.hide_thinking, native=native)

@@ -318,8 +318,8 @@ class GeminiStreamEncoder(DeltaEncoder):
         """Whether the server's own chunks are sent; None before the first one, if they may be."""
         self._waiting: str | None = None
         """The server's chunk with a finish reason, behind which none has come."""
-        self._said: list[Event] = []
-        """What the server's chunks have said and the accumulator does not have."""
+        self._pending: list[Event] = []
+        """What the server's chunks have brought and the accumulator does not have."""
         self._own_details = 0
         """How many items of `reasoning_details` they had that have not come in an `Extra`."""
         self._tail = b',"modelVersion":%b,"responseId":%b}' % (
@@ -353,10 +353,10 @@ class GeminiStreamEncoder(DeltaEncoder):
             elif type(event) is Failed:
                 out.append(self.fail(UpstreamFailed(event.fault).to_dict(self._info.request_id)))
             else:
-                self._said.append(event)
+                self._pending.append(event)
                 self._own_details -= count_details(event)
-        if len(self._said) >= _MOST_HELD:
-            self._accumulate_said()
+        if len(self._pending) >= _MOST_HELD:
+            self._accumulate_pending()
         return b"".join(out)
 
     @override
@@ -365,9 +365,9 @@ class GeminiStreamEncoder(DeltaEncoder):
             return super().feed_each(batches)
         return b"".join(map(self.feed, batches))
 
-    def _accumulate_said(self) -> None:
-        said, self._said = self._said, []
-        self._accumulator.feed(said)
+    def _accumulate_pending(self) -> None:
+        pending, self._pending = self._pending, []
+        self._accumulator.feed(pending)
 
     def _write_passed(self, text: str) -> bytes:
         """Write a chunk of the server, but for the last one."""
@@ -393,11 +393,11 @@ class GeminiStreamEncoder(DeltaEncoder):
         return self._take_waiting() + self._last
 
     def _end_passing(self) -> bytes:
-        """End the server's own chunks. What they have said is known, but is not written again."""
+        """End the server's own chunks. What they have brought is known, but is not written again."""
         self._passes = False
         rest = None if self._waiting is None else drop_finish(self._waiting)
         self._has_parts, self._waiting = True, rest
-        self._accumulate_said()
+        self._accumulate_pending()
         self._accumulator.drop_loose_extra()
         self._parts.adopt(self._accumulator)
         return self._take_waiting()

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from app.chat.accumulator import ReplyMessage
 from app.chat.events import (
-    SAID_BY_PASSED,
+    COVERED_BY_PASSED,
     Event,
     Failed,
     Finish,
@@ -65,7 +65,7 @@ _MOST_HELD = 256
 
 class ResponseEventEncoder(DeltaEncoder):
     """Events of a server of the same API (`Passed`) are sent as they are. Where those end, items and numbers go on from
-    them: what the events have said so far is in the accumulator."""
+    them: what the events have brought so far is in the accumulator."""
 
     _looks_ahead = False
     _is_whole = False
@@ -100,8 +100,8 @@ class ResponseEventEncoder(DeltaEncoder):
         self._fails_filtered = self._options.fails_filtered
         self._passes: bool | None = None if info.options.passed else False
         """Whether the server's own events are sent; None before the first one, if they may be."""
-        self._said: list[Event] = []
-        """What the server's own events have said and the accumulator does not have."""
+        self._pending: list[Event] = []
+        """What the server's own events have brought and the accumulator does not have."""
         self._own: OpenItem | None = None
         """The item that the server's own events have left open, until it ends."""
         self._part = 0
@@ -166,8 +166,8 @@ class ResponseEventEncoder(DeltaEncoder):
             return self._ahead
         passed = self._passed
         if passed and self._passes is not False:
-            if self._passes and len(events) == 2 and type(events[0]) is Passed and type(events[1]) in SAID_BY_PASSED:
-                self._said.append(events[1])
+            if self._passes and len(events) == 2 and type(events[0]) is Passed and type(events[1]) in COVERED_BY_PASSED:
+                self._pending.append(events[1])
                 return self._write_passed(passed, events[0])
             return self._feed_passing(passed, events)
         out = super().feed(self._stage.feed(events))
@@ -189,8 +189,8 @@ class ResponseEventEncoder(DeltaEncoder):
         for place, event in enumerate(events):
             if type(event) is Passed:
                 out.append(self._write_passed(passed, event))
-            elif type(event) in SAID_BY_PASSED:
-                self._said.append(event)
+            elif type(event) in COVERED_BY_PASSED:
+                self._pending.append(event)
             elif type(event) is Finish:
                 self.response = passed.make_response(event)
                 out.append(self._write_end(self.response))
@@ -199,26 +199,26 @@ class ResponseEventEncoder(DeltaEncoder):
             elif type(event) is PassedEnd:
                 return b"".join([*out, self._end_passing(passed), self.feed(events[place + 1 :])])
             else:
-                self._said.append(event)
+                self._pending.append(event)
         return b"".join(out)
 
     def _write_passed(self, passed: PassedEvents, event: Passed) -> bytes:
-        if len(self._said) >= _MOST_HELD:
-            self._accumulate_said()
+        if len(self._pending) >= _MOST_HELD:
+            self._accumulate_pending()
         if not event.name.endswith(".added"):
             return passed.write(event)
-        self._accumulate_said()
+        self._accumulate_pending()
         passed.read_blank(self._accumulator)
         return passed.write(event, self._accumulator.open_message)
 
-    def _accumulate_said(self) -> None:
-        said, self._said = self._said, []
-        self._accumulator.feed(said)
+    def _accumulate_pending(self) -> None:
+        pending, self._pending = self._pending, []
+        self._accumulator.feed(pending)
 
     def _end_passing(self, passed: PassedEvents) -> bytes:
         """End the server's own events: items, numbers and the open item go on from them."""
         self._passes = False
-        self._accumulate_said()
+        self._accumulate_pending()
         passed.read_blank(self._accumulator)
         self._accumulator.drop_loose_extra()
         message = self._accumulator.open_message
