@@ -5,7 +5,6 @@ a seal as its signature, with what its provider wants back.
 """
 
 import base64
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from app.chat.messages import ERROR_TEXT, Media, Message, Reasoning, Text, ToolC
 from app.errors import Violation
 from app.formats.anthropic.parse import INVALID_ARGUMENTS
 from app.formats.base import Options, WrittenMessages
-from app.formats.losses import find_extra_losses, find_moved_results
+from app.formats.losses import find_extra_losses, find_moved_results, find_object_losses
 from app.formats.seal import Seal, write_seal
 from app.formats.served_calls import find_served_ids, find_served_losses, is_served, join_result
 from app.openai_messages.grouping import group_messages
@@ -195,7 +194,7 @@ def _find_losses(messages: Sequence[Message]) -> Iterator[Violation]:
         for part in message.parts:
             yield from find_served_losses(part, message.path, served)
             if isinstance(part, ToolCall):
-                yield from _find_call_losses(part, part.path or message.path)
+                yield from find_object_losses(part, part.path or message.path, _NO_FIELD, keeps_invalid=is_served(part))
             elif isinstance(part, ToolResult) and part.id not in served:
                 if part.is_error and not part.content:
                     yield Violation(message.path, f"the result is written with the text {ERROR_TEXT!r}")
@@ -206,21 +205,6 @@ def _find_losses(messages: Sequence[Message]) -> Iterator[Violation]:
 
 def _says_something(part: Any) -> bool:
     return bool(part.text) if isinstance(part, Text | Reasoning) else True
-
-
-def _find_call_losses(call: ToolCall, path: str) -> Iterator[Violation]:
-    arguments = parse_arguments(call.arguments)
-    if call.awaits_approval:
-        yield Violation(path, "the call waits for approval, which this format cannot say")
-    if arguments is None and is_served(call):
-        return
-    if arguments is None:
-        yield Violation(path, "the arguments are not a JSON object, and are written as {'_raw': …}")
-    elif json.dumps(arguments, ensure_ascii=False) != call.arguments:
-        yield Violation(path, "the arguments are written as an object: their white space and spelling may change")
-    lost = sorted(call.extra.keys() - {"extra_content"})
-    if lost:
-        yield Violation(path, f"{', '.join(lost)} {_NO_FIELD}")
 
 
 def _find_media_losses(part: Text | Media, path: str) -> Iterator[Violation]:
