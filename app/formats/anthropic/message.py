@@ -131,6 +131,8 @@ def _count(value: Any) -> int:
 
 _BESIDE = ("annotations", "citations", "search_results")
 """Keys of `extra` that Anthropic's blocks have no place for."""
+_LOOSE = ("extra_content", *_BESIDE)
+"""The same of fields that no message has followed."""
 
 
 def list_warnings(finish: Finish, info: ReplyInfo) -> list[str]:
@@ -163,7 +165,7 @@ def write_beside(
                 both = isinstance(known, list) and isinstance(value, list)
                 beside[key] = [*known, *value] if both else value  # type: ignore[misc]  # `both` says that it is a list
     loose = accumulator.loose_extra
-    beside |= {key: loose[key] for key in (*_BESIDE, "extra_content") if loose.get(key)}
+    beside |= {key: loose[key] for key in _LOOSE if loose.get(key)}
     if media:
         beside["media"] = media
     return {"parley": beside} if beside else {}

@@ -423,15 +423,15 @@ def _list_misplaced(role: str, blocks: Sequence[Any]) -> list[int]:
 
 def _sign_calls(message: Message | None, call_fields: Mapping[str, Any]) -> Message | None:
     """Return a message whose calls have the opaque fields of a seal behind them."""
-    if message is None or not any(part.kind == "tool_call" and part.id in call_fields for part in message.parts):
+    if message is None or not any(isinstance(part, ToolCall) and part.id in call_fields for part in message.parts):
         return message
-    parts = [
-        replace(part, extra={"extra_content": call_fields[part.id]})
-        if part.kind == "tool_call" and part.id in call_fields
-        else part
-        for part in message.parts
-    ]
-    return replace(message, parts=tuple(parts))
+    return replace(message, parts=tuple([_sign_call(part, call_fields) for part in message.parts]))
+
+
+def _sign_call(part: Part, call_fields: Mapping[str, Any]) -> Part:
+    if not isinstance(part, ToolCall) or part.id not in call_fields:
+        return part
+    return replace(part, extra={"extra_content": call_fields[part.id]})
 
 
 def _read_call(block: wire.AnthropicToolUseBlock | PlainToolUse, call_fields: dict[str, Any], path: str) -> ToolCall:
