@@ -429,7 +429,7 @@ def _sign_calls(message: Message | None, call_fields: Mapping[str, Any]) -> Mess
 
 
 def _sign_call(part: Part, call_fields: Mapping[str, Any]) -> Part:
-    if not isinstance(part, ToolCall) or part.id not in call_fields:
+    if not isinstance(part, ToolCall) or part.id is None or part.id not in call_fields:
         return part
     return replace(part, extra={"extra_content": call_fields[part.id]})
 

@@ -131,7 +131,7 @@ def received(body: bytes) -> list[Json]:
     found: list[Json] = []
     is_open = False
     for line in body.decode().splitlines():
-        frame = json.loads(line[6:]) if line.startswith("data: ") else {"type": ""}
+        frame: Json = json.loads(line[6:]) if line.startswith("data: ") else {"type": ""}
         if frame["type"] == "content_block_start":
             assert not is_open and frame["index"] == len(found)
             found.append(frame["content_block"])
