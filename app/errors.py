@@ -280,14 +280,14 @@ class ParleyError(Exception):
     def to_dict(self, request_id: str) -> dict[str, Any]:
         return {
             "code": self.code,
-            "message": self._say_why(find_retry_word(self.code)),
+            "message": self._describe_cause(find_retry_word(self.code)),
             "param": self.param,
             "status": self.status,
             "retryable": self.retryable,
             "request_id": request_id,
         }
 
-    def _say_why(self, word: RetryWord | None) -> str:
+    def _describe_cause(self, word: RetryWord | None) -> str:
         """Return the message; with the word behind it, if the error is retryable and the message does not say why."""
         if word is None or not self.retryable or word.known.search(self.message):
             return self.message
@@ -630,7 +630,7 @@ class UpstreamFailed(ParleyError):
         upstream |= {"status": fault.status, "message": fault.message}
         if self.fault.detail is not None:
             upstream["detail"] = self.fault.detail
-        message = self._say_why(find_retry_word(self.code, fault.cause))
+        message = self._describe_cause(find_retry_word(self.code, fault.cause))
         of_whom = {"upstream": upstream} if fault.policy is None else {"policy": fault.policy.to_dict()}
         out = super().to_dict(request_id) | {"message": message, **of_whom}
         if fault.code == "context_length_exceeded" and isinstance(fault.detail, dict):

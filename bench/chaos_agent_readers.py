@@ -1,43 +1,21 @@
 """Reads replies of the chaos run in the formats of AutoGen and AgentScope, which `/v1/chat` has beside its own."""
 
 import json
-from abc import ABC, abstractmethod
-from typing import Any
 
 from chaos_replies import Received, WrongReplyError
+from chaos_stream_reader import Json, StreamReader
 
-Json = dict[str, Any]
 _ESTIMATED = "usage_estimated"
 
 
-class _DataReader(ABC):
-    """Takes the frames of a stream, each with `data` alone, up to its end. Replies are not resumed here."""
+class _DataReader(StreamReader):
+    """Each frame has `data` alone."""
 
-    frame_end = b"\n\n"
-    failed_within_call = False
-    response_id = ""
-
-    def __init__(self) -> None:
-        self.received = Received()
-        self.frames = 0
-
-    def feed(self, frame: bytes) -> None:
-        """Raises: WrongReplyError."""
-        if frame.startswith(b":"):
-            return
+    def _read(self, frame: bytes) -> Json | None:
         if not frame.startswith(b"data: {") or b"\n" in frame:
             raise WrongReplyError(f"not a frame: {frame[:200]!r}")
-        if self.received.ended:
-            raise WrongReplyError(f"{frame[:60]!r} after the end of the stream")
-        self.frames += 1
-        self._take(json.loads(frame[6:]))
-
-    @abstractmethod
-    def _take(self, data: Json) -> None:
-        """Take the data of a frame. Raises: WrongReplyError."""
-
-    def _fail(self, code: str) -> None:
-        self.received.ended, self.received.error = "failed", code
+        data: Json = json.loads(frame[6:])
+        return data
 
 
 _FIELDS = {"reasoning": "reasoning", "content": "content"}

@@ -1,12 +1,10 @@
 """Reads replies of the chaos run whose frames have names: those of the Messages and the Responses API."""
 
 import json
-from abc import ABC, abstractmethod
-from typing import Any
 
 from chaos_replies import Received, WrongReplyError
+from chaos_stream_reader import Json, StreamReader
 
-Json = dict[str, Any]
 ESTIMATED = "usage_estimated"
 _STOP_REASONS = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}
 _INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -17,45 +15,20 @@ def is_estimated(body: Json) -> bool:
     return any(text.startswith(ESTIMATED) for text in (body.get("parley") or {}).get("warnings", ()))
 
 
-def _read_named(frame: bytes) -> Json:
-    """Return the data of a frame."""
-    lines = frame.split(b"\n")
-    if [line.partition(b": ")[0] for line in lines] != [b"event", b"data"]:
-        raise WrongReplyError(f"not a frame: {frame[:200]!r}")
-    data: Json = json.loads(lines[1][6:])
-    if data["type"] != lines[0][7:].decode():
-        raise WrongReplyError(f"event {lines[0]!r} has data of type {data['type']}")
-    return data
+class _NamedReader(StreamReader):
+    """Each frame has the name of its event, which its data repeats."""
 
-
-class _NamedReader(ABC):
-    """Takes the frames of a stream up to its end. Replies of these APIs are not resumed here."""
-
-    frame_end = b"\n\n"
-    failed_within_call = False
-    response_id = ""
     heartbeat = ""
     """The name of an event that is none of the reply."""
 
-    def __init__(self) -> None:
-        self.received = Received()
-        self.frames = 0
-
-    def feed(self, frame: bytes) -> None:
-        """Raises: WrongReplyError."""
-        if frame.startswith(b":"):
-            return
-        data = _read_named(frame)
-        if data["type"] == self.heartbeat:
-            return
-        if self.received.ended:
-            raise WrongReplyError(f"{data['type']} after the end of the stream")
-        self.frames += 1
-        self._take(data)
-
-    @abstractmethod
-    def _take(self, data: Json) -> None:
-        """Take an event. Raises: WrongReplyError."""
+    def _read(self, frame: bytes) -> Json | None:
+        lines = frame.split(b"\n")
+        if [line.partition(b": ")[0] for line in lines] != [b"event", b"data"]:
+            raise WrongReplyError(f"not a frame: {frame[:200]!r}")
+        data: Json = json.loads(lines[1][6:])
+        if data["type"] != lines[0][7:].decode():
+            raise WrongReplyError(f"event {lines[0]!r} has data of type {data['type']}")
+        return None if data["type"] == self.heartbeat else data
 
 
 class MessagesReader(_NamedReader):
@@ -74,7 +47,7 @@ class MessagesReader(_NamedReader):
 
     def _take(self, data: Json) -> None:
         if data["type"] == "error":
-            self.received.ended, self.received.error = "failed", data["error"]["code"]
+            self._fail(data["error"]["code"])
             return
         if self._begun == (data["type"] == "message_start"):
             raise WrongReplyError(f"{data['type']} in place {self.frames}")
@@ -194,7 +167,7 @@ class ResponsesReader(_NamedReader):
         elif kind == "response.failed":
             if self._error is None:
                 raise WrongReplyError("a failed response without the event `error`")
-            self.received.ended, self.received.error = "failed", data["response"]["error"]["code"]
+            self._fail(data["response"]["error"]["code"])
         elif kind in _ENDS:
             self._finish(data["response"])
 

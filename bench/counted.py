@@ -33,7 +33,8 @@ import uvloop
 from agent_bodies import WRITERS, Conversation, find_path, make_conversation
 from app.config.load import load
 from app.main import create_app
-from app.server.connection import ClientConnection, ConnectionWarnings
+from app.server.connection import ClientConnection
+from app.server.connection_limits import ConnectionWarnings
 from app.server.process import config
 from instructions import CHUNK_PAIRS, PAIRS
 from uvicorn.lifespan.on import LifespanOn

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Any
 
-from app.server.connection import ClientConnection, ConnectionLimits, ConnectionWarnings
+from app.server.connection import ClientConnection
+from app.server.connection_limits import ConnectionLimits, ConnectionWarnings
 from typing_extensions import override
 from uvicorn.server import ServerState
 

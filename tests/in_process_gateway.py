@@ -179,6 +179,28 @@ class Running:
         return Answer(begin["status"], list(begin["headers"]), b"".join(body))
 
 
+class AnsweringGateway(Running):
+    """A gateway whose model server gives one answer, until the test sets another one."""
+
+    def __init__(self, settings: dict[str, Any] | None = None, answer: httpx.Response | None = None) -> None:
+        self.answer = answer or ModelServer.short_reply()
+        self.server = ModelServer(self._find_answer)
+        super().__init__(settings, self.server)
+
+    def _find_answer(self, request: httpx.Request) -> httpx.Response:
+        return self.answer
+
+    def exchange(self, path: str, body: Any, answer: httpx.Response, headers: dict[str, str] | None = None) -> Answer:
+        """Send a request that the model server answers in this way."""
+        self.answer = answer
+        return self.post(path, body, headers)
+
+    @property
+    def sent(self) -> Any:
+        """The last body that the model server was sent."""
+        return json.loads(self.server.requests[-1].content)
+
+
 def _scope(method: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
     path, _, query = path.partition("?")
     return {

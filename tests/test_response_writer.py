@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from app.api.reply_response import EventStreamResponse, JsonResponse, ResponseLimits, SkipFrames
+from app.api.reply_encoders import SkipFrames
+from app.api.reply_response import EventStreamResponse, JsonResponse, ResponseLimits
 from app.api.response_writer import OfferedWriter, SendQueue, find_offered_writer
 from app.chat.events import Failed, Fault, Finish, TextDelta
 from app.formats.base import ReplyInfo

@@ -23,7 +23,7 @@ from app.api.asgi import (
 from app.api.cache_policy import read_cache_policy
 from app.api.context import AppContext
 from app.api.context_edits import edit_if_asked
-from app.api.guarding import admit, admit_images, admit_unguarded, begin_guarding
+from app.api.guarding import admit, begin_guarding
 from app.api.model_rights import apply_rights, find_route
 from app.api.open_replies import PendingReply
 from app.api.own_bodies import check_translation, choose_own
@@ -32,6 +32,7 @@ from app.api.reply_opening import ReplyOpener, UnpreparedReply, checks_new_schem
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
 from app.cache import Apply
+from app.chat.admitted import mark_admitted
 from app.chat.context_edits import Compact
 from app.chat.messages import ChatRequest
 from app.chat.stream import Reply
@@ -292,7 +293,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         if guard is not None or describer is not None:
             response = self._opener.create_response(request, parsed, info)
             return response, self._open_checked(request, parsed.request, route, options, response, describer)
-        admitted = admit_unguarded(parsed.request)
+        admitted = mark_admitted(parsed.request)
         deferred = request.is_large and has_media(admitted)
         media_requests = None if deferred else gateway.find_media_requests(route, admitted)
         kept = context.reasoning
@@ -370,10 +371,8 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         """Describe media, show the request to its guards, and open its reply. Raises ParleyError."""
         guard, source = request.guard, conversation.source
         if describer is not None:
-            if guard is not None:
-                conversation = await admit_images(request, guard, conversation)
             conversation = await describer.describe(conversation, response)
-        admitted = admit_unguarded(conversation) if guard is None else await admit(request, guard, conversation)
+        admitted = mark_admitted(conversation) if guard is None else await admit(request, guard, conversation)
         if admitted.source is None and source is not None:
             check_translation(replace(conversation, source=source), route)
             response.set_info(replace(response.info, options=replace(response.info.options, passed=False)))

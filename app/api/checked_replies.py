@@ -204,7 +204,7 @@ class _CheckedTurn:
     ) -> OpenedTurn:
         """Return the turn as its reader gets it. Its usage is that of all calls."""
         if check is not None and check.outcome == "mended":
-            held.replace_events(self._demand.mend(held.events, check))
+            held.replace_events(self._demand.repair(held.events, check))
         if check is not None and check.outcome != "valid":
             warnings = (*warnings, describe_check(check, self._demand.words))
         held.change_end(_EndChange(tuple(self._usages), None if check is None else outcome, warnings))

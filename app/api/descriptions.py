@@ -16,13 +16,14 @@ from msgspec import Struct
 
 from app.api.asgi import call_in_thread
 from app.api.context import AppContext
-from app.api.guarding import admit_unguarded
+from app.api.guarding import admit_images
 from app.api.reply_opening import TurnOpening, reserve_limits
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
 from app.cache.policy import CachePolicy
 from app.calls.read_reply import read_reply
 from app.chat.accumulator import MessageAccumulator
+from app.chat.admitted import mark_admitted
 from app.chat.events import Failed, Finish
 from app.chat.messages import CallerRights, ChatRequest, Media, Message, Text
 from app.chat.stream import AttemptLog, Origin, Reply
@@ -78,8 +79,11 @@ class MediaDescriber:
         return msgspec.structs.replace(parsed, request=msgspec.structs.replace(request, source=None))
 
     async def describe(self, conversation: ChatRequest, response: ReplyResponse | TurnOpening) -> ChatRequest:
-        """Return the request with words in the places of media. Raises MediaUnavailable if the operator wants a request
-        refused whose media cannot be described."""
+        """Return the request with words in the places of media, which guards that look at images have seen. Raises
+        MediaUnavailable if the operator wants a request refused whose media cannot be described."""
+        guard = self._request.guard
+        if guard is not None:
+            conversation = await admit_images(self._request, guard, conversation)
         found = find_media(conversation.messages, self._route.described)
         if not found:
             return conversation
@@ -217,7 +221,7 @@ class MediaDescriber:
                     lease,
                     partial(context.sharer_id, request.scope),
                 )
-                admitted = admit_unguarded(asked)  # it has no words of the caller's that a guard has not seen
+                admitted = mark_admitted(asked)  # it has no words of the caller's that a guard has not seen
                 wanted = await call_in_thread(gateway.find_media_requests, route, admitted)
                 loaded = await gateway.load_media(route, admitted, wanted, lease.take, options.find_sharer())
                 prepared = await call_in_thread(gateway.prepare, route, admitted, loaded)

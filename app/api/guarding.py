@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from app.access import Caller
 from app.api.asgi import Scope
 from app.api.context import AppContext
-from app.chat.admitted import Admitted, mark_admitted
+from app.chat.admitted import Admitted
 from app.chat.known_conversation import is_same
 from app.chat.messages import ChatRequest, Text
 from app.endpoints.body import EndpointBody
@@ -44,7 +44,7 @@ def begin_passing(context: AppContext, request: "RequestInProgress", route: Mode
 async def admit_body(request: "RequestInProgress", guard: "RequestGuard", body: EndpointBody) -> EndpointBody:
     """Show the fields of a request that is no conversation to its guards. Raises ParleyError."""
     values, own = {name: body.read(name) for name in body.fields if name != "model"}, body.own
-    with _telling(request, guard):
+    with _report_verdicts(request, guard):
         admitted = await guard.admit_fields(values)
         if own is not None:
             own = replace(own, fields=await guard.admit_own_fields(own.fields))
@@ -102,13 +102,13 @@ def _begin(
 
 async def admit(request: "RequestInProgress", guard: "RequestGuard", conversation: ChatRequest) -> Admitted:
     """Show a request to its guards, and tell its client what they say. Raises ParleyError."""
-    with _telling(request, guard):
+    with _report_verdicts(request, guard):
         return await guard.admit(conversation)
 
 
 async def admit_images(request: "RequestInProgress", guard: "RequestGuard", conversation: ChatRequest) -> ChatRequest:
     """Show a request to guards that look at images, before another model describes these. Raises ParleyError."""
-    with _telling(request, guard):
+    with _report_verdicts(request, guard):
         return await guard.admit_images(conversation)
 
 
@@ -119,7 +119,7 @@ def _find_session(headers: Mapping[bytes, bytes], parsed: ParsedRequest) -> byte
 
 
 @contextmanager
-def _telling(request: "RequestInProgress", guard: "RequestGuard") -> Iterator[None]:
+def _report_verdicts(request: "RequestInProgress", guard: "RequestGuard") -> Iterator[None]:
     """Tell the client and the log what guards have said, also if they refuse."""
     try:
         yield
@@ -141,7 +141,3 @@ def _hash_first_text(request: ChatRequest) -> str:
     messages = [message for message in request.messages if message.role == "user"]
     texts = (part.text for message in messages for part in message.parts if isinstance(part, Text))
     return hash_session("", next(texts, "").encode("utf-8", "surrogatepass")).hex()
-
-
-admit_unguarded = mark_admitted
-"""Returns a request that has no guards as admitted."""

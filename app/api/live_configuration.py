@@ -14,7 +14,6 @@ from app.api.resources import Resources
 from app.config.access import make_key_ring
 from app.config.codex_instructions import read_codex_instructions
 from app.config.registry import ModelRegistry
-from app.config.secret_rules import read_secret_rules
 from app.config.settings import Settings, SettingsError
 from app.config.tables.server import Server
 from app.formats.anthropic import ANTHROPIC
@@ -130,10 +129,10 @@ def _make_guards(settings: Settings, resources: Resources, previous: "Guards | N
     from app.guards import Guards
 
     rules = [row.make_rule(name) for name, row in settings.guards.items()]
-    secret_rules, mistakes = read_secret_rules(settings.masking)
+    mistakes = settings.masking.secret_rules[1]
     if mistakes:
         raise SettingsError([f"masking.rules_file: {mistake}" for mistake in mistakes])
-    masking = settings.masking.make_rule(resources.masking_key.value, secret_rules)
+    masking = settings.masking.make_rule(resources.masking_key.value)
     return Guards(rules, masking, resources.transport, previous)
 
 

@@ -7,13 +7,13 @@ from functools import partial
 from msgspec.structs import replace
 
 from app.api.context import AppContext
-from app.api.guarding import admit, admit_images, admit_unguarded
+from app.api.guarding import admit
 from app.api.reply_opening import ReplyOpener, TurnOpening, reserve_limits
 from app.api.reply_response import ReplyResponse
 from app.api.request_in_progress import RequestInProgress
 from app.cache import CacheRequest
 from app.cache.policy import OFF
-from app.chat.admitted import Admitted
+from app.chat.admitted import Admitted, mark_admitted
 from app.chat.messages import ChatRequest
 from app.chat.stream import AttemptLog, Origin, Receiver, Reply
 from app.chat.token_usage import CallUsage
@@ -122,9 +122,7 @@ class ReplyOfCalls:
         if route.described and has_media(conversation):
             from app.api.descriptions import MediaDescriber  # few models need it
 
-            describer, guard = MediaDescriber(self._context, self._request, route), self._request.guard
-            if guard is not None:
-                conversation = await admit_images(self._request, guard, conversation)
+            describer = MediaDescriber(self._context, self._request, route)
             conversation = await describer.describe(conversation, opening)
         admitted = await self.admit(conversation)
         return await self._opener.open_admitted(self._request, route, admitted, options, opening)
@@ -132,7 +130,7 @@ class ReplyOfCalls:
     async def admit(self, conversation: ChatRequest) -> Admitted:
         """Show a request to its guards. Raises ParleyError."""
         guard = self._request.guard
-        return admit_unguarded(conversation) if guard is None else await admit(self._request, guard, conversation)
+        return mark_admitted(conversation) if guard is None else await admit(self._request, guard, conversation)
 
     def _describe_first(self, opening: TurnOpening) -> None:
         """Add what is known of the first call to the model to the response, unless results of approved calls came

@@ -5,9 +5,7 @@ switch and no `await`. While the client reads more slowly than the model writes,
 """
 
 import asyncio
-import json
 import logging
-import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -17,19 +15,17 @@ import msgspec
 from msgspec.structs import replace
 from typing_extensions import override
 
+from app.api.reply_encoders import JoinedReplyEncoder, SkipFrames, is_within_call
+from app.api.reply_headers import write_attempts_header, write_warnings_header
 from app.api.response_writer import Headers, ResponseWriter
 from app.cache import InFlightCall, ReplaySource
-from app.calls.call import is_lost
 from app.chat.event_runs import EventRuns
 from app.chat.events import Event, Failed, Finish, is_end
 from app.chat.stage import Pipe, Stage, feed_to_end
-from app.chat.stream import Attempt, AttemptLog, Origin, Reply
-from app.chat.token_usage import as_free
+from app.chat.stream import AttemptLog, Origin, Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
 from app.formats.base import (
     EVENT_STREAM,
-    FRAME_END,
-    HEARTBEAT,
     DescribedMedium,
     Encoder,
     Format,
@@ -37,42 +33,13 @@ from app.formats.base import (
     ReplyMode,
     choose_status,
 )
-from app.formats.encoders import DeltaEncoder, encode_each
-
-MAX_SHOWN = 16
-
-_TOKEN = re.compile(r"[A-Za-z*][A-Za-z0-9!#$%&'*+.^_`|~:/-]*")
-
-
-def write_attempts_header(attempts: Sequence[Attempt]) -> bytes:
-    """Write the attempts in the order of their outcomes, at most the last MAX_SHOWN."""
-    return ", ".join([_write_attempt(attempt) for attempt in attempts[-MAX_SHOWN:]]).encode("ascii")
-
-
-def _write_attempt(attempt: Attempt) -> str:
-    text = f"{_write_name(attempt.upstream)};outcome={attempt.outcome};ms={attempt.milliseconds:.0f}"
-    if attempt.status is not None:
-        text += f";status={attempt.status}"
-    if attempt.model is not None:
-        text += f";model={_write_name(attempt.model)}"
-    return text
-
-
-def _write_name(name: str) -> str:
-    """Write a token, or a string in which every character that a string cannot hold is a question mark."""
-    if _TOKEN.fullmatch(name):
-        return name
-    return '"' + re.sub(r'(["\\\\])', r"\\\1", re.sub(r"[^ -~]", "?", name)) + '"'
-
+from app.formats.encoders import encode_each
 
 log = logging.getLogger("parley.delivery")
 
 _UNSTORED = ((b"cache-control", b"no-store, no-transform"), (b"x-accel-buffering", b"no"))
 STREAM_HEADERS = ((b"content-type", EVENT_STREAM), *_UNSTORED)
 JSON_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
-
-MAX_WARNINGS_BYTES = 4096
-"""The maximum length of `x-parley-warnings`: many clients and proxies accept at most 8 KB for all headers together."""
 
 
 class ResponseLimits:
@@ -351,7 +318,7 @@ class ReplyResponse(ABC):
         if attempts is not None and attempts.shown and attempts.attempts:
             headers.append((b"x-parley-attempts", write_attempts_header(attempts.attempts)))
         if info.warnings:
-            headers.append((b"x-parley-warnings", _warnings_header(info.warnings)))
+            headers.append((b"x-parley-warnings", write_warnings_header(info.warnings)))
         return headers
 
     def _send_body(self, status: int, body: bytes, headers: dict[str, str]) -> None:
@@ -400,77 +367,6 @@ class ReplyResponse(ABC):
         if now - self._writer.blocked_since > self._limits.stall_seconds:
             self.disconnect()
             self._writer.abort()
-
-
-class JoinedReplyEncoder:
-    """An encoder of a reply that joined the call of another request. The cost of the call is counted there, and is 0
-    here, so that the sum of all replies is what was spent."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
-
-    def open(self) -> bytes:
-        return self.encoder.open()
-
-    def heartbeat(self) -> bytes:
-        return self.encoder.heartbeat()
-
-    def feed(self, events: list[Event]) -> bytes:
-        last = events[-1] if events else None
-        if type(last) is Finish and last.usage:
-            events = [*events[:-1], replace(last, usage=as_free(last.usage))]
-        return self.encoder.feed(events)
-
-    def fail(self, error: dict[str, Any]) -> bytes:
-        return self.encoder.fail(error)
-
-
-class SkipFrames:
-    """An encoder that skips the frames that the client has already read.
-
-    Frames are counted from 1; in `format: qwen` that is their `seq`.
-    """
-
-    def __init__(
-        self, encoder: Encoder, after: int, *, keep_last: bool = True, reply_format: Format | None = None
-    ) -> None:
-        """`keep_last`: the last frame is sent, because the client has not read it, unless it has read just as many
-        frames as there are."""
-        self.encoder = encoder
-        self._after = after
-        self._end = FRAME_END if reply_format is None else reply_format.frame_end
-        self._heartbeat = HEARTBEAT if reply_format is None else reply_format.heartbeat
-        self._keep_last = keep_last
-
-    def open(self) -> bytes:
-        return self._skip_read(self.encoder.open())
-
-    def heartbeat(self) -> bytes:
-        """The client has read further than this stream: a heartbeat here must not count as a frame."""
-        return self._heartbeat if self._after else self.encoder.heartbeat()
-
-    def feed(self, events: list[Event]) -> bytes:
-        data = self.encoder.feed(events)
-        if not is_end(events):
-            return self._skip_read(data)
-        # A client that has read as many frames as there are has read the end, which this gateway learns of later.
-        has_all = type(events[-1]) is Finish and self._after == data.count(self._end)
-        return self._skip_end(data, unread=(self._keep_last and not has_all) or is_lost(events[-1]))
-
-    def fail(self, error: dict[str, Any]) -> bytes:
-        return self._skip_end(self.encoder.fail(error), unread=self._keep_last)
-
-    def _skip_end(self, data: bytes, *, unread: bool) -> bytes:
-        if unread:
-            self._after = min(self._after, data.count(self._end) - 1)
-        return self._skip_read(data)
-
-    def _skip_read(self, data: bytes) -> bytes:
-        start = 0
-        while self._after and start < len(data):
-            start = data.index(self._end, start) + len(self._end)
-            self._after -= 1
-        return data[start:] if start else data
 
 
 class EventStreamResponse(ReplyResponse):
@@ -611,7 +507,7 @@ class EventStreamResponse(ReplyResponse):
         """End a stream with an error. The body has no end where clients of the format would take half a reply for a
         whole one."""
         cuts = self.format.cuts_failed
-        if cuts == "never" or (cuts == "calls" and not _is_within_call(self.encoder)):
+        if cuts == "never" or (cuts == "calls" and not is_within_call(self.encoder)):
             self._end_stream(data)
             return
         self._write(data)
@@ -645,12 +541,6 @@ class EventStreamResponse(ReplyResponse):
             self._write(self.format.heartbeat if self._awaits_reply else self.encoder.heartbeat())
             if self.on_keepalive is not None and self.info.keepalives:
                 self.on_keepalive()
-
-
-def _is_within_call(encoder: Encoder) -> bool:
-    while isinstance(encoder, JoinedReplyEncoder | SkipFrames):
-        encoder = encoder.encoder
-    return isinstance(encoder, DeltaEncoder) and encoder.is_within_call()
 
 
 class JsonResponse(ReplyResponse):
@@ -706,16 +596,3 @@ class JsonResponse(ReplyResponse):
             return
         self.error = error
         self._send_error_body(error, self.encoder.fail(self._describe_error(error)))
-
-
-def _warnings_header(warnings: Sequence[str]) -> bytes:
-    """Write the warnings as a JSON list in ASCII. If they are too long, the last entry counts those left out."""
-    shown: list[str] = []
-    size = 2
-    for text in warnings:
-        size += len(json.dumps(text)) + 2
-        if size > MAX_WARNINGS_BYTES - 32:
-            shown.append(f"and {len(warnings) - len(shown)} more")
-            break
-        shown.append(text)
-    return json.dumps(shown).encode("ascii")

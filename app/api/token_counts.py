@@ -23,10 +23,11 @@ from app.api.chat import FindStored
 from app.api.context import AppContext
 from app.api.context_edits import edit_context, edits_itself
 from app.api.end_users import name_user
-from app.api.guarding import admit_locally, admit_unguarded, begin_counting
+from app.api.guarding import admit_locally, begin_counting
 from app.api.model_rights import apply_rights, find_route
 from app.api.own_bodies import read_passed_headers
 from app.api.response_writer import Send
+from app.chat.admitted import mark_admitted
 from app.chat.messages import ChatRequest, Tool
 from app.chat.server_tools import ToolSession
 from app.errors import ParleyError, PolicyRefused
@@ -161,7 +162,7 @@ class TokenCountEndpoint(Generic[Parsed]):
                 request = replace(added, source=None, passed=None)
         if request.source is not None or request.passed is not None:
             request = with_own_urls(replace(request, server_tools=None), read_passed_headers(scope))
-        admitted = admit_unguarded(request) if guard is None else await admit_locally(guard, request)
+        admitted = mark_admitted(request) if guard is None else await admit_locally(guard, request)
         if admitted is None:
             return None
         try:

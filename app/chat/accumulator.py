@@ -9,7 +9,7 @@ Nearly every event only adds text to an open message. `extend` takes those witho
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
@@ -259,7 +259,7 @@ class MessageAccumulator:
             self._end_call(event.index, steps)
         elif type(event) is TurnEnd:
             if self._extra and self.messages:
-                self.messages[-1].extra.update(self._extra)
+                _add_fields(self.messages[-1].extra, self._extra)
                 self._extra = {}
             self._end_turn(steps)
             self._held_blanks.clear()
@@ -361,10 +361,7 @@ class MessageAccumulator:
         if event.index == NEXT_MESSAGE:
             self._complete(steps)
         target = self._calls.get(event.index) if event.index >= 0 else self._open
-        extra = self._extra if target is None else target.extra
-        for key, value in event.fields.items():
-            known = extra.get(key)
-            extra[key] = known + value if isinstance(known, list) and isinstance(value, list) else value
+        _add_fields(self._extra if target is None else target.extra, event.fields)
 
     def _finish(self, event: Finish, steps: list[Step]) -> None:
         if not self.messages and (self._held_blanks or self._held_blank_thoughts):
@@ -414,6 +411,13 @@ class MessageAccumulator:
         return self._extra
 
 
+def _add_fields(extra: dict[str, Any], fields: Mapping[str, Any]) -> None:
+    """Add fields to those of a message. Lists are joined, other values replace."""
+    for key, value in fields.items():
+        known = extra.get(key)
+        extra[key] = known + value if isinstance(known, list) and isinstance(value, list) else value
+
+
 def _mark_invalid_arguments(call: ReplyMessage) -> None:
     if not is_json_object(call.text):
         call.extra["arguments_valid"] = False
@@ -427,6 +431,17 @@ def normalize_object(arguments: str) -> str:
     """Return the arguments of a call as they are read again from a history in which they are an object; those that are
     none as they are."""
     return json.dumps(msgspec.json.decode(arguments), ensure_ascii=False) if is_json_object(arguments) else arguments
+
+
+def parse_arguments(arguments: str) -> dict[str, Any] | None:
+    """Return the arguments of a call as an object, which has no keys if there are none; None if they are not one."""
+    if not arguments.strip():
+        return {}
+    try:
+        value = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def is_json(text: str) -> bool:

@@ -1,8 +1,8 @@
 """`Admitted`: a request that its guards have let pass, or that has none.
 
 `Gateway.prepare`, `load_media` and `ask_token_count` take no other: so mypy finds a path on which a request was not
-shown to the guards. Only `app.guards` and `app.api.reply_opening` call `mark_admitted`, and few others its second name
-`admit_unguarded`, which a test looks at.
+shown to the guards. `app.guards` calls `mark_admitted`, and for requests without guards few places of `app.api` and
+`app.responses_api`, which a test names.
 """
 
 from typing import TYPE_CHECKING, cast

@@ -75,7 +75,7 @@ class AnswerPart(Struct, frozen=True, gc=False, tag_field="kind", tag="answer"):
     """Of the first part: the headers of the response."""
 
 
-SAID_BY_PASSED = frozenset((TextDelta, ReasoningDelta, ToolCallDelta))
+COVERED_BY_PASSED = frozenset((TextDelta, ReasoningDelta, ToolCallDelta))
 """Events of which a client that gets `Passed` before them needs nothing."""
 
 

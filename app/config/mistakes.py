@@ -8,7 +8,6 @@ from app.config.codex_instructions import read_codex_instructions
 from app.config.credentials import list_credential_sources
 from app.config.extras import how_to_install, is_installed
 from app.config.references import find_dangling
-from app.config.secret_rules import read_secret_rules
 from app.config.settings import Settings
 from app.config.sources import MIN_KEY_LENGTH
 from app.config.tables.guards import find_guard_mistakes
@@ -62,7 +61,7 @@ def _check_codex_instructions(settings: Settings) -> Iterator[str]:
 
 def _check_guards(settings: Settings) -> Iterator[str]:
     yield from find_guard_mistakes(settings.guards, settings.masking)
-    yield from (f"masking.rules_file: {mistake}" for mistake in read_secret_rules(settings.masking)[1])
+    yield from (f"masking.rules_file: {mistake}" for mistake in settings.masking.secret_rules[1])
     shared = settings.server.workers > 1 or settings.server.replicas > 1
     masks = any(row.detectors or row.api == "presidio" for row in settings.guards.values())
     if not masks or settings.masking.key is not None:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Set
 from typing import Any
 
 from app.config.registry import list_secrets
-from app.config.secret_rules import read_secret_rules
 from app.config.settings import Settings
 from app.config.tables.models import Model
 from app.config.tables.storage import RequestLogSettings
@@ -55,7 +54,7 @@ def _list_detectors(settings: Settings, without: Set[str] = frozenset()) -> list
     names = {name for row in settings.guards.values() for name in row.detectors if name in DETECTORS} - without
     finders = [DETECTORS[name] for name in sorted(names)]
     finders += [make_pattern(name, expression) for name, expression in patterns.items()]
-    rules, _ = read_secret_rules(settings.masking)
+    rules = settings.masking.secret_rules[0]
     if rules:
         from app.guards.secret_rules import make_rules_find  # few gateways have such rules
 

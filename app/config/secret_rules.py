@@ -3,18 +3,14 @@
 from pathlib import Path
 
 from app.config.extras import how_to_install, is_installed
-from app.config.tables.guards import MaskingSettings
 from app.guards.rules import SecretRule
 
 MAX_BYTES = 8 * 1024 * 1024
 """The file that gitleaks comes with has 100 KB."""
 
 
-def read_secret_rules(masking: MaskingSettings) -> tuple[tuple[SecretRule, ...], list[str]]:
-    """Return the rules of the file, and what is wrong with it; neither if the settings name none."""
-    file = masking.rules_file
-    if file is None:
-        return (), []
+def read_secret_rules(file: str) -> tuple[tuple[SecretRule, ...], list[str]]:
+    """Return the rules of the file, and what is wrong with it."""
     if not is_installed("re2"):
         return (), [f"its expressions need google-re2, which is not installed: {how_to_install('guards')}"]
     try:

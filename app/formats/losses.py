@@ -1,8 +1,10 @@
 """Finds what formats without a place for other formats' fields cannot keep of a message."""
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, get_args
 
+from app.chat.accumulator import parse_arguments
 from app.chat.messages import UNREAD, FormatName, Message, ToolCall
 from app.errors import Violation
 
@@ -38,6 +40,23 @@ def find_extra_losses(message: Message, written_keys: Collection[str], no_field:
     count = sum(len(extra[key]) for key in asides)
     if count:
         yield Violation(message.path, f"{count} items next to it are not messages, and {no_field}")
+
+
+def find_object_losses(call: ToolCall, path: str, no_field: str, *, keeps_invalid: bool = False) -> Iterator[Violation]:
+    """Find what a format loses of a call that has an object in the place of arguments. `keeps_invalid`: it also has a
+    place for others."""
+    arguments = parse_arguments(call.arguments)
+    if call.awaits_approval:
+        yield Violation(path, "the call waits for approval, which this format cannot say")
+    if arguments is None and keeps_invalid:
+        return
+    if arguments is None:
+        yield Violation(path, "the arguments are not a JSON object, and are written as {'_raw': …}")
+    elif json.dumps(arguments, ensure_ascii=False) != call.arguments:
+        yield Violation(path, "the arguments are written as an object: their white space and spelling may change")
+    lost = sorted(call.extra.keys() - {"extra_content"})
+    if lost:
+        yield Violation(path, f"{', '.join(lost)} {no_field}")
 
 
 def _is_original(value: Any) -> bool:

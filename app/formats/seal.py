@@ -43,6 +43,8 @@ class Seal(Struct, frozen=True, omit_defaults=True):
     """`extra_content` of the calls after this reasoning, by their ids (Gemini's `thought_signature`)."""
     texts: list[Any] = []
     """`extra_content` of the texts after this reasoning, in their order (the phase of a text)."""
+    before: Any = None
+    """`extra_content` of the text before, in whose stream it came after the text had begun."""
     results: dict[str, SealedResult] = {}
     """Searches and fetches of the web, by the ids of their items in the Responses API."""
     ends_turn: bool = False
@@ -65,7 +67,7 @@ def read_seal(text: str) -> Seal | None:
         found = msgspec.json.decode(data, type=Seal)
     except (ValueError, binascii.Error, RecursionError, msgspec.MsgspecError):
         return None
-    return None if _is_too_deep([found.details, found.calls, found.texts]) else found
+    return None if _is_too_deep([found.details, found.calls, found.texts, found.before]) else found
 
 
 def _is_too_deep(value: Any) -> bool:

@@ -167,11 +167,16 @@ def shorten_call_id(id_: str, profile: Profile) -> str:
     return id_ if profile.max_call_id is None or len(id_) <= profile.max_call_id else make_call_id(id_)
 
 
-def _call_id(id_: str, profile: Profile) -> str:
-    """Return the id as it is sent: nine letters and digits derived from it for templates that refuse other ids."""
-    if profile.call_ids != "alphanumeric9" or re.fullmatch(r"[A-Za-z0-9]{9}", id_):
-        return id_ if profile.max_call_id is None else shorten_call_id(id_, profile)
+def make_short_id(id_: str) -> str:
+    """Return the id of a call as templates take it that refuse other ids: nine letters and digits, which are the same
+    wherever the id stands."""
+    if re.fullmatch(r"[A-Za-z0-9]{9}", id_):
+        return id_
     return hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+
+
+def _call_id(id_: str, profile: Profile) -> str:
+    return shorten_call_id(make_short_id(id_) if profile.call_ids == "alphanumeric9" else id_, profile)
 
 
 def write_arguments(text: str, profile: Profile) -> str:
@@ -253,6 +258,8 @@ def drop_from_call(extra: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _KEY = "thought_signature"
+UNCHECKED = "skip_thought_signature_validator"
+"""The signature that Gemini does not check (ai.google.dev/gemini-api/docs/thought-signatures, FAQ)."""
 
 
 def has_signature(extra: Mapping[str, Any]) -> bool:

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from app.api.chat import ChatEndpoint
 from app.api.context import AppContext
-from app.api.guarding import admit_unguarded
 from app.api.open_replies import PendingReply
 from app.api.own_bodies import read_passed_headers
 from app.api.request_in_progress import RequestInProgress
 from app.calls.known_reply import KnownReply
+from app.chat.admitted import mark_admitted
 from app.chat.events import Finish, Passed
 from app.chat.stream import Reply
 from app.chat.token_estimate import BYTES_PER_TOKEN, estimate_prompt_tokens
@@ -66,7 +66,7 @@ class Compactions:
         sharer = self._context.sharer_id(request.scope)
         try:
             answer = await request.live.gateway.ask_compaction(
-                route, admit_unguarded(replace(conversation, passed=passed)), request.lease.take, sharer
+                route, mark_admitted(replace(conversation, passed=passed)), request.lease.take, sharer
             )
             opened = answer is None
         finally:

@@ -1,7 +1,7 @@
 """Endpoints for conversations: create, read, change and delete one; add, list, read and delete its items."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -20,25 +20,25 @@ from app.api.asgi import (
 from app.api.context import AppContext
 from app.api.response_writer import Send
 from app.api.router import AsgiRoute
-from app.errors import InvalidInput, NotFound, TooLarge, Violation
+from app.errors import InvalidInput, NotFound, Violation
 from app.formats.conversation import MAX_METADATA, MetadataKey, MetadataValue
 from app.formats.json_object import parse_object
 from app.formats.old_media import parse_lists
 from app.formats.request_limits import find_invalid_values
 from app.formats.responses import RESPONSES
-from app.formats.responses.body import find_references
+from app.formats.responses.given_items import find_references
 from app.formats.responses.parse import parse_items
 from app.params import max_entries
 from app.responses_api.conversations import Conversation, Conversations
 from app.responses_api.pages import parse_query, select_page
-from app.responses_api.record import RecordTooLarge, add_item_ids, complete_item
+from app.responses_api.record import add_item_ids, complete_item
+from app.responses_api.stored_endpoints import Handler, MethodEndpoint
 from app.validation.violations import to_violations
 
 MAX_ADDED = 20
 """How many items one request adds (platform.openai.com/docs/api-reference/conversations)."""
 _NO_STATE = "conversations are kept in the state database, and this gateway has none: set state.url"
 _Schema = TypeVar("_Schema", bound=BaseModel)
-_Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 Metadata = Annotated[dict[MetadataKey, MetadataValue] | None, max_entries(MAX_METADATA)]
 
 
@@ -65,29 +65,13 @@ def list_conversation_routes(context: AppContext, conversations: Conversations |
     """Return the routes; without a state database each of them answers with 404."""
     handlers = _Handlers(context, conversations)
     one, items = "/v1/conversations/{conversation_id}", "/v1/conversations/{conversation_id}/items"
-    paths: dict[str, dict[str, _Handler]] = {
+    paths: dict[str, dict[str, Handler]] = {
         "/v1/conversations": {"POST": handlers.create},
         one: {"GET": handlers.get, "POST": handlers.change, "DELETE": handlers.delete},
         items: {"GET": handlers.list_items, "POST": handlers.add_items},
         f"{items}/{{item_id}}": {"GET": handlers.get_item, "DELETE": handlers.delete_item},
     }
-    return [AsgiRoute(path, _Endpoint(context, methods), *methods) for path, methods in paths.items()]
-
-
-class _Endpoint:
-    """Calls the handler of the request's method, once the request may run."""
-
-    def __init__(self, context: AppContext, handlers: dict[str, _Handler]) -> None:
-        self._context = context
-        self._handlers = handlers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        context = self._context
-        with context.admission.try_enter() or await context.wait_for_place(scope, receive):
-            try:
-                await self._handlers[scope["method"]](scope, receive, send)
-            except RecordTooLarge as error:
-                raise TooLarge(str(error)) from error
+    return [AsgiRoute(path, MethodEndpoint(context, methods), *methods) for path, methods in paths.items()]
 
 
 class _Handlers:

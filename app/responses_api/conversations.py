@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from app.api.asgi import LARGE_BYTES, call_in_thread
 from app.errors import ConversationLocked, NotFound, StoreDown
 from app.formats.body import StoredConversation
-from app.formats.responses.body import describe_unknown_conversation
+from app.formats.responses.given_items import describe_unknown_conversation
 from app.responses_api.record import InputMemory, RecordTooLarge
 from app.state import Database, StateError, Statements, ValueRefused
 from app.stores import NotKept, StateStore, StoreError

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
-from app.api.reply_response import JoinedReplyEncoder, ReplyResponse, SkipFrames
+from app.api.reply_encoders import unwrap
+from app.api.reply_response import ReplyResponse
 from app.chat.events import Failed, Finish
 from app.errors import Cancelled, ParleyError
 from app.formats.responses.response import describe_unstored
@@ -20,9 +21,7 @@ Store: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, dict[str, Any]
 
 def find_response_encoder(response: ReplyResponse) -> ResponseEventEncoder | None:
     """Return the encoder that makes the Response; None if the response is in another format."""
-    encoder = response.encoder
-    while isinstance(encoder, JoinedReplyEncoder | SkipFrames):
-        encoder = encoder.encoder
+    encoder = unwrap(response.encoder)
     return encoder if isinstance(encoder, ResponseEventEncoder) else None
 
 

@@ -13,48 +13,51 @@ from app.api.resumable import ResumableReply, info_from_record
 from app.api.router import AsgiRoute
 from app.cache import ReplaySource
 from app.chat.stream import Reply
-from app.errors import BadRequest, InvalidInput, NotFound, StoreDown, Violation
+from app.errors import BadRequest, InvalidInput, NotFound, StoreDown, TooLarge, Violation
 from app.formats.base import Options, ReplyInfo, ResponsesOptions
 from app.formats.responses import RESPONSES
 from app.formats.responses.response import describe_unstored, make_response
 from app.formats.responses.stored_stream import write_stored_stream
 from app.responses_api.background import BackgroundRun, BackgroundRuns
 from app.responses_api.pages import parse_query, select_page
-from app.responses_api.record import RUNNING, ResponseRecord, StoredResponses, complete_item
+from app.responses_api.record import RUNNING, RecordTooLarge, ResponseRecord, StoredResponses, complete_item
 from app.responses_api.reply import KeptEnd
 
 READ_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.3)
 """The pauses before a record is read again, in seconds, whose end another gateway stores soon."""
 AWAIT_SECONDS = 0.25
 """How often it is looked whether another gateway's reply has begun."""
-_Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
+Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def list_routes(context: AppContext, stored: StoredResponses, background: BackgroundRuns) -> list[AsgiRoute]:
     """Return the routes of the paths with a `response_id`."""
     handlers = _Handlers(context, stored, background)
-    paths: dict[str, dict[str, _Handler]] = {
+    paths: dict[str, dict[str, Handler]] = {
         "": {"GET": handlers.get, "DELETE": handlers.delete},
         "/cancel": {"POST": handlers.cancel},
         "/input_items": {"GET": handlers.list_input_items},
     }
     return [
-        AsgiRoute(f"/v1/responses/{{response_id}}{path}", _Endpoint(context, methods), *methods)
+        AsgiRoute(f"/v1/responses/{{response_id}}{path}", MethodEndpoint(context, methods), *methods)
         for path, methods in paths.items()
     ]
 
 
-class _Endpoint:
+class MethodEndpoint:
     """Calls the handler of the request's method, once the request may run."""
 
-    def __init__(self, context: AppContext, handlers: dict[str, _Handler]) -> None:
+    def __init__(self, context: AppContext, handlers: dict[str, Handler]) -> None:
         self._context = context
         self._handlers = handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         context = self._context
         with context.admission.try_enter() or await context.wait_for_place(scope, receive):
-            await self._handlers[scope["method"]](scope, receive, send)
+            try:
+                await self._handlers[scope["method"]](scope, receive, send)
+            except RecordTooLarge as error:
+                raise TooLarge(str(error)) from error
 
 
 class _Handlers:

@@ -18,7 +18,6 @@ The server calls `tick` of every connection at regular intervals, so no connecti
 import asyncio
 import logging
 import socket
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import lru_cache
@@ -27,7 +26,6 @@ from urllib.parse import unquote
 
 import httptools
 import msgspec
-from msgspec import Struct
 from typing_extensions import override
 from uvicorn.server import ServerState
 
@@ -44,6 +42,7 @@ from app.errors import (
     TargetTooLong,
     UnsupportedFraming,
 )
+from app.server.connection_limits import ConnectionLimits, ConnectionWarnings, is_too_slow
 from app.server.cycle import STATUS_LINES, ClientCycle, FlowControl
 
 log = logging.getLogger("parley.connection")
@@ -64,16 +63,12 @@ MAX_FED_BYTES = 16 * 1024
 calls: the size of a read, which depends on the network, must not decide what is refused."""
 LINGER_SECONDS = 2.0
 """How long a refused client may take to read the error before its connection is reset."""
-MIN_READ_BYTES_PER_SECOND = 1024
-"""A client that reads more slowly than this over `stall_seconds` is disconnected."""
 EVICTED_FRACTION = 50
 """When there is no room for a new connection, one in this many idle connections is closed."""
 PROBE_SECONDS = 10.0
 """How often a client that has closed its sending side is probed while its response has not begun."""
 RESET_SECONDS = (0.01, 0.05, 0.2)
 """When the answer to the first probe may have come. Later ones are read by `tick`."""
-WARNING_SECONDS = 10.0
-"""The minimum time between two warnings of the same kind."""
 
 SOCKET_PATH = b"/v1/responses"
 """The only path at which an upgrade to a WebSocket is accepted."""
@@ -81,46 +76,6 @@ MAX_SOCKET_HEADERS, MAX_SOCKET_LINE = 128, 8192
 """What the package `websockets` reads (`MAX_NUM_HEADERS` and `MAX_LINE_LENGTH` of its `http11`)."""
 _WATCHED = frozenset((b"expect", b"host", b"transfer-encoding"))
 _DROPPED_WITH_UPGRADE = frozenset((b"upgrade", b"http2-settings"))
-
-
-class ConnectionLimits(Struct, frozen=True):
-    max_connections: int
-    max_head_bytes: int
-    head_seconds: float
-    body_seconds: float
-    """How long the rest of a body is still received that is not read, because its request was refused."""
-    keep_alive_seconds: float
-    stall_seconds: float
-
-    @property
-    def tick_seconds(self) -> float:
-        """How often `tick` is called: every second, or more often if the shortest limit needs it."""
-        shortest = min(self.head_seconds, self.body_seconds, self.keep_alive_seconds, self.stall_seconds)
-        return min(1.0, shortest / 4)
-
-
-class ThrottledWarning:
-    """A warning that is logged at most once in `WARNING_SECONDS`, with the number of times it was due."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-        self._count = 0
-
-    def warn(self, message: str, *arguments: object) -> None:
-        self._count += 1
-        now = time.monotonic()
-        if now >= self._next:
-            log.warning(f"{message} (%d times since the last such line)", *arguments, self._count)
-            self._next, self._count = now + WARNING_SECONDS, 0
-
-
-class ConnectionWarnings:
-    """The warnings that all connections of one server share."""
-
-    def __init__(self) -> None:
-        self.full = ThrottledWarning()
-        self.too_many = ThrottledWarning()
-        self.accept = ThrottledWarning()
 
 
 class _ParserStopped(Exception):
@@ -678,11 +633,6 @@ class ClientConnection(asyncio.Protocol):
     def evict(self) -> None:
         self.connections.discard(self)
         self.drop()
-
-
-def is_too_slow(read_bytes: int, seconds: float) -> bool:
-    """Whether a client has read too little of what waits for it in this time."""
-    return read_bytes < seconds * MIN_READ_BYTES_PER_SECOND
 
 
 def _make_parser(connection: "ClientConnection") -> Any:

@@ -50,7 +50,8 @@ from app.config.warnings import find_warnings
 from app.errors import Draining
 from app.observe import logs
 from app.runtime.own_process import hide_process
-from app.server.connection import ClientConnection, ConnectionLimits, ConnectionWarnings, evict_idle
+from app.server.connection import ClientConnection, evict_idle
+from app.server.connection_limits import ConnectionLimits, ConnectionWarnings
 from app.server.listener import Listener
 
 log = logging.getLogger("parley.server")

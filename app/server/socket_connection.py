@@ -13,7 +13,7 @@ from websockets.frames import CloseCode, Frame
 
 from app.errors import Busy
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
-from app.server.connection import is_too_slow
+from app.server.connection_limits import is_too_slow
 
 DRAIN = "parley.drain"
 """The type of the message by which the server tells the application that a socket shall end."""

@@ -90,7 +90,7 @@ def check_output(text: str, schema: Mapping[str, Any] | bool, max_work: int, sto
         problems = _check_json(text, schema, max_work, stop)
         if not problems:
             return OutputCheck("valid", text)
-        mended = _mend(text, max_work)
+        mended = _repair(text, max_work)
         if mended is not None and not _check_json(mended, schema, max_work, stop):
             return OutputCheck("mended", mended)
     except Unchecked as error:
@@ -112,7 +112,7 @@ def _check_json(text: str, schema: Mapping[str, Any] | bool, max_work: int, stop
     return validate(value, schema, max_work, stop)
 
 
-def _mend(text: str, max_work: int) -> str | None:
+def _repair(text: str, max_work: int) -> str | None:
     """Return the JSON that a text is meant to be; None if that would lose or invent any of it, or take more than
     `max_work` units of 10 µs, of which json_repair needs up to one for two characters."""
     inner = text.strip("\ufeff \t\r\n")

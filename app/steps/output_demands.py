@@ -45,7 +45,7 @@ class JsonDemand(Struct, frozen=True):
         text = "".join([event.text for event in events if isinstance(event, TextDelta)])
         return check_output(text, self.schema, max_work, stop)
 
-    def mend(self, events: Sequence[Event], check: OutputCheck) -> list[Event]:
+    def repair(self, events: Sequence[Event], check: OutputCheck) -> list[Event]:
         """Return the events with the mended text instead of theirs, where theirs ended."""
         last = max(place for place, event in enumerate(events) if isinstance(event, TextDelta))
         kept = [event for place, event in enumerate(events) if place == last or not isinstance(event, TextDelta)]
@@ -88,7 +88,7 @@ class CallDemand(Struct, frozen=True):
         calls = (event for event in events if isinstance(event, ToolCallDelta) and event.name == self.name)
         return next((call.index for call in calls), None)
 
-    def mend(self, events: Sequence[Event], check: OutputCheck) -> list[Event]:
+    def repair(self, events: Sequence[Event], check: OutputCheck) -> list[Event]:
         index, out = self._find_index(events), []
         for event in events:
             if not isinstance(event, ToolCallDelta) or event.index != index:

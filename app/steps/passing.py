@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from app.chat.events import (
-    SAID_BY_PASSED,
+    COVERED_BY_PASSED,
     Event,
     Extra,
     Finish,
@@ -96,7 +96,7 @@ class PassingStage:
 
     def feed(self, events: list[Event]) -> list[Event]:
         waits = self._has_ended or self._units or self._opening
-        if not waits and len(events) == 2 and type(events[0]) is Passed and type(events[1]) in SAID_BY_PASSED:
+        if not waits and len(events) == 2 and type(events[0]) is Passed and type(events[1]) in COVERED_BY_PASSED:
             given = self._feed_stages(events[1:])
             if len(given) == 1 and given[0] is events[1]:
                 return events

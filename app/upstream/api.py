@@ -245,6 +245,19 @@ def write_tools(tools: Sequence[Tool], write: Callable[[Tool], Any], known: Know
     return make_once(write, lambda: msgspec.Raw(msgspec.json.encode([write(tool) for tool in tools])), tools, known)
 
 
+_APPENDED = ("tools", "include")
+"""The lists of a body that `extra_body` adds to."""
+
+
+def merge_extra(name: str, ours: Any, given: Any) -> Any:
+    """Return a field of a body with what `extra_body` has of it. Tools, which may be the server's own, stand behind the
+    functions. An object is merged key by key, so that a chat template's option does not undo the thinking switch.
+    Anything else replaces the gateway's own value."""
+    if name in _APPENDED and isinstance(ours, list) and isinstance(given, list):
+        return ours + [item for item in given if item not in ours]
+    return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given
+
+
 def should_stream(request: ChatRequest, profile: Profile) -> bool:
     """Whether the server is to stream its reply."""
     return profile.stream == "always" or (profile.stream == "as_asked" and request.stream)

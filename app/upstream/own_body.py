@@ -6,6 +6,7 @@ came. Where they differ, a step or the profile changed something, and `now` is s
 every client, and what the gateway does not know reaches a server that may know it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from operator import is_
@@ -17,8 +18,9 @@ from msgspec.structs import replace
 
 from app.chat.known_conversation import KnownConversation, make_once
 from app.chat.messages import ChatRequest, Media, Message, Part, Source, Tool, ToolResult
-from app.errors import Violation
+from app.errors import InvalidInput, Violation
 from app.openai_messages.groups import MessageGroup
+from app.profiles import Profile
 
 Json: TypeAlias = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
@@ -61,6 +63,65 @@ def renames_calls(groups: Sequence[MessageGroup]) -> bool:
     """Whether a call has not the id that its client gave it: one that an earlier call has, too, is numbered. Servers
     refuse ids that are used again (NousResearch/hermes-agent#102629), and an entry has the given one."""
     return any(grouped.call.id and grouped.id != grouped.call.id for group in groups for grouped in group.calls)
+
+
+class OwnConversation(ABC):
+    """Writes a conversation from the client's own entries, as far as nothing changed them."""
+
+    def __init__(
+        self, request: ChatRequest, source: Source, profile: Profile, violations: Sequence[Violation] = ()
+    ) -> None:
+        """`violations` are those of entries that can only be sent as they came: their own server says what is wrong."""
+        self._violations = violations
+        self._request = request
+        self._source = source
+        self._profile = profile
+        self.system_is_own = False
+        """The system's field is that of the client's own body."""
+        self.warnings: list[str] = []
+
+    def _divide(self, groups: Sequence[MessageGroup], system: Sequence[MessageGroup]) -> Iterator[Block]:
+        """Yield the blocks that are not in the system's field."""
+        for block in divide_into_blocks(self._source, groups):
+            if not system or not any(group is one for group in block.groups for one in system):
+                yield block
+
+    def _find_system(self, groups: Sequence[MessageGroup]) -> Sequence[MessageGroup]:
+        """Return the groups that are in the system's field, and find whether that is the client's own."""
+        count = next((place for place, group in enumerate(groups) if not self._is_system(group)), len(groups))
+        present = [message for group in groups[:count] for message in group.sources]
+        read = [message for message in self._source.messages if self._is_field(message)]
+        self.system_is_own = len(present) == len(read) and all(map(is_, present, read))
+        return groups[:count]
+
+    def _is_system(self, group: MessageGroup) -> bool:
+        """Whether leading messages belong to the field: a server that knows no system messages in the conversation has
+        no other place for them."""
+        return group.role == "system" and (self._profile.system != "anywhere" or self._is_field(group.sources[0]))
+
+    def _is_field(self, message: Message) -> bool:
+        """Whether a message is from the system's field, or the gateway's own."""
+        return message.role == "system" and self._source.find_number(message.path) < 0
+
+    def _has_unsent(self, block: Block) -> bool:
+        return not self._source.unsent.isdisjoint(block.numbers)
+
+    def _read_entries(self, block: Block) -> Sequence[Any]:
+        """Return the entries of a block in the form that `_takes` reads."""
+        return block.entries
+
+    @abstractmethod
+    def _takes(self, entry: Any) -> bool:
+        """Whether the server takes an entry as it is."""
+
+    @abstractmethod
+    def _add_own(self, entries: Sequence[Any]) -> None: ...
+
+    def _add_untranslated(self, block: Block) -> None:
+        """Add entries of which there is no translation. Raises InvalidInput if they cannot be sent as they came."""
+        if not block.is_kept or self._has_unsent(block) or not all(map(self._takes, self._read_entries(block))):
+            raise InvalidInput(self._violations)
+        self._add_own(block.entries)
 
 
 ORPHAN = "tool"

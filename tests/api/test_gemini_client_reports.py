@@ -10,7 +10,7 @@ import pytest
 
 from tests.each_case import each_case
 from tests.formats.gemini.golden_cases import join_parts, read_events
-from tests.in_process_gateway import Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import Answer, AnsweringGateway, ModelServer, Running, streamed
 
 Json = dict[str, Any]
 USER: Json = {"role": "user", "parts": [{"text": "Hi"}]}
@@ -43,42 +43,36 @@ def call(index: int, name: str, arguments: str = "{}", id_: str | None = None) -
 END, DONE = delta("stop"), b"data: [DONE]\n\n"
 
 
-class _Gateway:
+class _Gateway(AnsweringGateway):
     def __init__(self) -> None:
-        self.pieces: tuple[bytes, ...] = ()
-        self.server = ModelServer(lambda _: streamed(*self.pieces))
         models = {name: {"upstreams": ["local"]} for name in ("m", "qwen3:8b", "Org/m")}
         upstreams = {"local": {"base_url": "http://model.test/v1"}}
-        self.running = Running(
-            {"upstreams": upstreams, "models": models, "server": {"log_level": "error"}}, self.server
-        )
+        super().__init__({"upstreams": upstreams, "models": models, "server": {"log_level": "error"}})
 
-    def post(self, path: str, body: Any, *pieces: bytes, headers: Any = None) -> Answer:
+    def stream(self, path: str, body: Any, *pieces: bytes, headers: Any = None) -> Answer:
         self.server.requests.clear()
-        self.pieces = (*(pieces or (delta(content="Hello"), END)), DONE)
-        return self.running.post(path, body, headers)
+        return self.exchange(path, body, streamed(*(pieces or (delta(content="Hello"), END)), DONE), headers)
 
     def send(self, contents: list[Json], **fields: Any) -> Json:
         """Return what the model server is sent."""
-        answer = self.post(GENERATE, {"contents": contents, **fields})
+        answer = self.stream(GENERATE, {"contents": contents, **fields})
         assert answer.status == 200, answer.body
-        sent: Json = json.loads(self.server.requests[-1].content)
+        sent: Json = self.sent
         return sent
 
     def list_parts(self, *pieces: bytes, **config: Any) -> list[list[Json]]:
         """Return the parts of a reply: as events, as an array, and whole."""
         body = {**HI, "generationConfig": config}
-        events = read_events(self.post(f"{STREAM}?alt=sse", body, *pieces).body)
+        events = read_events(self.stream(f"{STREAM}?alt=sse", body, *pieces).body)
         return [
-            *(join_parts(chunks) for chunks in (events, self.post(STREAM, body, *pieces).json)),
-            join_parts([self.post(GENERATE, body, *pieces).json]),
+            *(join_parts(chunks) for chunks in (events, self.stream(STREAM, body, *pieces).json)),
+            join_parts([self.stream(GENERATE, body, *pieces).json]),
         ]
 
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[_Gateway]:
-    gateway = _Gateway()
-    with gateway.running:
+    with _Gateway() as gateway:
         yield gateway
 
 
@@ -132,7 +126,7 @@ def test_a_result_may_have_only_media(gateway: _Gateway) -> None:
 @each_case("path", ["/models/m:streamGenerateContent?alt=sse", "/v1/chat/completions/v1beta/models/m:generateContent"])
 def test_a_wrong_base_url_is_a_404_in_words(gateway: _Gateway, path: str) -> None:
     """router-for-me/CLIProxyAPI issue 1476; Laisky/one-api issue 297."""
-    answer = gateway.post(path, HI, headers={"x-goog-api-key": "k"})
+    answer = gateway.stream(path, HI, headers={"x-goog-api-key": "k"})
     assert answer.status == 404
     assert "/v1beta" in answer.json["error"]["message"]
 
@@ -141,7 +135,7 @@ def test_a_reply_of_thoughts_alone_has_a_finish_reason(gateway: _Gateway) -> Non
     """router-for-me/CLIProxyAPI issue 5226."""
     thought = delta(reasoning_content="Hm.")
     for config in ({}, {"thinkingConfig": {"includeThoughts": True}}):
-        chunks = read_events(gateway.post(f"{STREAM}?alt=sse", {**HI, "generationConfig": config}, thought, END).body)
+        chunks = read_events(gateway.stream(f"{STREAM}?alt=sse", {**HI, "generationConfig": config}, thought, END).body)
         assert [one["candidates"][0].get("finishReason") for one in chunks].count("STOP") == 1
         assert all("content" in one["candidates"][0] for one in chunks)
 
@@ -159,7 +153,7 @@ def test_a_reply_of_thoughts_alone_has_a_finish_reason(gateway: _Gateway) -> Non
 def test_tokens_are_counted_of_any_history(gateway: _Gateway, contents: list[Json]) -> None:
     """snailyp/gemini-balance issues 182 and 196; BerriAI/litellm pull request 13545."""
     for body in ({"contents": contents}, {"generateContentRequest": {"model": "models/m", "contents": contents}}):
-        answer = gateway.post("/v1beta/models/m:countTokens", body)
+        answer = gateway.stream("/v1beta/models/m:countTokens", body)
         assert answer.status == 200 and answer.json["totalTokens"] > 0
 
 
@@ -175,7 +169,7 @@ def test_tools_beside_json_are_for_other_servers_to_take(gateway: _Gateway) -> N
 
 def test_an_array_has_no_lines_of_events_and_events_no_brackets(gateway: _Gateway) -> None:
     """google-gemini/gemini-cli issue 12011."""
-    array, events = gateway.post(STREAM, HI), gateway.post(f"{STREAM}?alt=sse", HI)
+    array, events = gateway.stream(STREAM, HI), gateway.stream(f"{STREAM}?alt=sse", HI)
     assert json.loads(array.body) and b"data:" not in array.body
     assert all(line.startswith(b"data: {") for line in events.body.split(b"\r\n") if line)
 
@@ -189,7 +183,7 @@ def test_a_reply_of_calls_alone_has_them(gateway: _Gateway) -> None:
 def test_no_text_is_empty_before_the_end(gateway: _Gateway) -> None:
     """Sophomoresty/gemini-web2api pull request 7."""
     pieces = (delta(role="assistant", content=""), delta(content="a"), delta(content=""), delta(content="b"), END)
-    chunks = read_events(gateway.post(f"{STREAM}?alt=sse", HI, *pieces).body)
+    chunks = read_events(gateway.stream(f"{STREAM}?alt=sse", HI, *pieces).body)
     texts = [part["text"] for one in chunks[:-1] for part in one["candidates"][0]["content"]["parts"]]
     assert texts == ["a", "b"]
     assert chunks[-1]["candidates"][0]["finishReason"] == "STOP"
@@ -198,14 +192,14 @@ def test_no_text_is_empty_before_the_end(gateway: _Gateway) -> None:
 def test_a_key_in_the_query_is_no_part_of_the_model(gateway: _Gateway) -> None:
     """maximhq/bifrost issue 442; googleapis/js-genai issue 785."""
     for query in ("?key=abc", "?key=abc&%24alt=json%3Benum-encoding%3Dint", "?alt=json&key=abc"):
-        assert gateway.post(f"{GENERATE}{query}", HI).json["modelVersion"] == "m"
+        assert gateway.stream(f"{GENERATE}{query}", HI).json["modelVersion"] == "m"
         assert "abc" not in str(gateway.server.requests[0].url)
 
 
 @each_case("path", ["/v1beta/models/qwen3:8b:generateContent", "/v1/models/Org/m:generateContent"])
 def test_the_name_of_a_model_may_have_colons_and_slashes(gateway: _Gateway, path: str) -> None:
     """juspay/neurolink pull request 1468."""
-    assert gateway.post(path, HI).json["candidates"][0]["finishReason"] == "STOP"
+    assert gateway.stream(path, HI).json["candidates"][0]["finishReason"] == "STOP"
 
 
 def test_usage_tells_thoughts_and_what_was_cached(gateway: _Gateway) -> None:
@@ -219,15 +213,15 @@ def test_usage_tells_thoughts_and_what_was_cached(gateway: _Gateway) -> None:
         "totalTokenCount": 410,
     }
     pieces = (delta(content="a"), delta("stop", USAGE))
-    assert gateway.post(GENERATE, HI, *pieces).json["usageMetadata"] == wanted
-    assert gateway.post(STREAM, HI, *pieces).json[-1]["usageMetadata"] == wanted
+    assert gateway.stream(GENERATE, HI, *pieces).json["usageMetadata"] == wanted
+    assert gateway.stream(STREAM, HI, *pieces).json[-1]["usageMetadata"] == wanted
 
 
 @each_case("details", [None, {"reasoning_tokens": None}, {"reasoning_tokens": 500}, {"reasoning_tokens": -1}, "x"])
 def test_counts_are_numbers_of_one_sum(gateway: _Gateway, details: Any) -> None:
     """A relative of the one above: servers tell null, or more thoughts than tokens."""
     usage = {**USAGE, "prompt_tokens_details": None, "completion_tokens_details": details}
-    found = gateway.post(GENERATE, HI, delta(content="a"), delta("stop", usage)).json["usageMetadata"]
+    found = gateway.stream(GENERATE, HI, delta(content="a"), delta("stop", usage)).json["usageMetadata"]
     assert all(type(count) is int and count >= 0 for count in found.values())
     assert (
         found["totalTokenCount"]
@@ -261,6 +255,6 @@ def test_an_error_of_the_server_has_a_number_and_a_word(gateway: _Gateway) -> No
 )
 def test_what_only_google_stores_is_named_in_googles_form(gateway: _Gateway, path: str, words: str) -> None:
     """googleapis/python-genai, `files.upload` and `caches.create`."""
-    error = gateway.post(path, {}).json["error"]
+    error = gateway.stream(path, {}).json["error"]
     assert (error["code"], error["status"]) == (404, "NOT_FOUND")
     assert words in error["message"]

@@ -7,10 +7,11 @@ from typing import Any
 
 import httpx
 import pytest
+from typing_extensions import override
 
 from tests.each_case import each_case
 from tests.formats.gemini.golden_cases import join_parts, read_events
-from tests.in_process_gateway import Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import Answer, AnsweringGateway, streamed
 from tests.upstream.gemini.replies import REPLY
 
 Json = dict[str, Any]
@@ -28,12 +29,10 @@ def delta(finish: str | None = None, usage: Json | None = None, **fields: Any) -
 END, DONE = delta("stop"), b"data: [DONE]\n\n"
 
 
-class _Gateway:
+class _Gateway(AnsweringGateway):
     """`m` is a model of a server of chat completions, `g` of Google's, `e` one of vectors."""
 
     def __init__(self) -> None:
-        self.pieces: tuple[bytes, ...] = ()
-        self.server = ModelServer(self._answer)
         settings = {
             "upstreams": {
                 "local": {"base_url": "http://model.test/v1"},
@@ -46,37 +45,32 @@ class _Gateway:
             },
             "server": {"log_level": "error"},
         }
-        self.running = Running(settings, self.server)
+        super().__init__(settings)
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    @override
+    def _find_answer(self, request: httpx.Request) -> httpx.Response:
         if request.url.host == "google.test":
             return httpx.Response(200, json=REPLY)
         if request.url.path.endswith("/embeddings"):
             rows = [{"index": 0, "embedding": [0.5]}]
             return httpx.Response(200, json={"data": rows, "usage": {"prompt_tokens": 258, "total_tokens": 258}})
-        return streamed(*self.pieces)
+        return self.answer
 
-    def post(self, path: str, body: Any, *pieces: bytes, headers: Any = None) -> Answer:
+    def stream(self, path: str, body: Any, *pieces: bytes, headers: Any = None) -> Answer:
         self.server.requests.clear()
-        self.pieces = (*(pieces or (delta(content="Hello"), END)), DONE)
-        return self.running.post(path, body, headers)
-
-    @property
-    def sent(self) -> Json:
-        found: Json = json.loads(self.server.requests[-1].content)
-        return found
+        return self.exchange(path, body, streamed(*(pieces or (delta(content="Hello"), END)), DONE), headers)
 
     def send(self, contents: list[Json], **fields: Any) -> Json:
         """Return what the model server is sent."""
-        answer = self.post(GENERATE, {"contents": contents, **fields})
+        answer = self.stream(GENERATE, {"contents": contents, **fields})
         assert answer.status == 200, answer.body
-        return self.sent
+        sent: Json = self.sent
+        return sent
 
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[_Gateway]:
-    gateway = _Gateway()
-    with gateway.running:
+    with _Gateway() as gateway:
         yield gateway
 
 
@@ -96,7 +90,7 @@ def test_tools_go_to_any_server_and_calls_come_back(gateway: _Gateway) -> None:
     function = {"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"n": 1}'}}
     pieces = (delta(tool_calls=[function]), delta("tool_calls"))
     for path in (GENERATE, STREAM, f"{STREAM}?alt=sse"):
-        answer = gateway.post(path, {"contents": contents, "tools": tools}, *pieces)
+        answer = gateway.stream(path, {"contents": contents, "tools": tools}, *pieces)
         chunks = read_events(answer.body) if "alt" in path else answer.json
         [part] = join_parts(chunks if isinstance(chunks, list) else [chunks])
         assert part["functionCall"] == {"id": "c1", "name": "f", "args": {"n": 1}}
@@ -106,10 +100,10 @@ def test_tools_go_to_any_server_and_calls_come_back(gateway: _Gateway) -> None:
 
 def test_a_stream_without_events_is_one_json_document(gateway: _Gateway) -> None:
     """BerriAI/litellm issue 28777: a client that asks for no events got them."""
-    answer = gateway.post(STREAM, HI)
+    answer = gateway.stream(STREAM, HI)
     assert answer.headers["content-type"].startswith("application/json")
     assert join_parts(answer.json) == [{"text": "Hello"}]
-    events = gateway.post(f"{STREAM}?alt=sse", HI)
+    events = gateway.stream(f"{STREAM}?alt=sse", HI)
     assert events.headers["content-type"].startswith("text/event-stream")
 
 
@@ -125,7 +119,7 @@ def test_a_stream_without_events_is_one_json_document(gateway: _Gateway) -> None
 )
 def test_a_gateways_own_address_is_the_collection_of_vertex(gateway: _Gateway, path: str) -> None:
     """earendil-works/pi issue 3619: with the scope COLLECTION the SDK adds no version to the base URL."""
-    answer = gateway.post(path, HI)
+    answer = gateway.stream(path, HI)
     assert answer.status == 200 or "/v1" in answer.json["error"]["message"]
 
 
@@ -142,7 +136,7 @@ def test_a_gateways_own_address_is_the_collection_of_vertex(gateway: _Gateway, p
 )
 def test_a_base_url_with_a_version_too_many_is_said_to_be_wrong(gateway: _Gateway, method: str, path: str) -> None:
     """TauricResearch/TradingAgents pull request 493. In Google's form, in which alone its clients read it."""
-    answer = gateway.running.ask(method, path, [json.dumps(HI).encode()], KEY)
+    answer = gateway.ask(method, path, [json.dumps(HI).encode()], KEY)
     assert (answer.status, answer.json["error"]["status"]) == (404, "NOT_FOUND")
     message = answer.json["error"]["message"]
     assert "base URL" in message or "Did you mean" in message
@@ -157,7 +151,7 @@ def test_googles_own_fields_reach_google(gateway: _Gateway) -> None:
         "labels": {"team": "a"},
         "generationConfig": {"responseModalities": ["TEXT", "IMAGE"], "imageConfig": {"aspectRatio": "16:9"}},
     }
-    answer = gateway.post("/v1beta/models/g:generateContent", {**HI, **fields})
+    answer = gateway.stream("/v1beta/models/g:generateContent", {**HI, **fields})
     assert answer.status == 200, answer.body
     request = gateway.server.requests[-1]
     assert str(request.url) == "http://google.test/v1beta/models/up-g:generateContent"
@@ -168,9 +162,9 @@ def test_googles_own_fields_reach_google(gateway: _Gateway) -> None:
 def test_tokens_are_counted_in_words_of_vertex_too_or_refused_with_the_reason(gateway: _Gateway, model: str) -> None:
     """googleapis/js-genai pull request 1912: `instances` is what Vertex counts of models of vectors."""
     path = f"/v1/publishers/google/models/{model}:countTokens"
-    counted = gateway.post(path, {"contents": [USER]})
+    counted = gateway.stream(path, {"contents": [USER]})
     assert (counted.status, counted.json.get("totalTokens", 1) > 0) == (200, True) or "serves" in str(counted.json)
-    refused = gateway.post(path, {"instances": [{"content": "Hi"}]})
+    refused = gateway.stream(path, {"instances": [{"content": "Hi"}]})
     assert refused.status == 400
     message = json.dumps(refused.json)
     assert "contents" in message or "serves" in message
@@ -179,7 +173,7 @@ def test_tokens_are_counted_in_words_of_vertex_too_or_refused_with_the_reason(ga
 def test_vectors_have_their_usage(gateway: _Gateway) -> None:
     """pydantic/pydantic-ai issue 6781."""
     rows = {"requests": [{"content": {"parts": [{"text": "a"}]}, "model": "models/e"}]}
-    answer = gateway.post("/v1beta/models/e:batchEmbedContents", rows)
+    answer = gateway.stream("/v1beta/models/e:batchEmbedContents", rows)
     assert answer.json["usageMetadata"] == {"promptTokenCount": 258, "totalTokenCount": 258}
 
 
@@ -189,7 +183,7 @@ def test_results_may_come_in_several_contents_but_none_without_a_call(gateway: _
     rows = [{"role": "user", "parts": [one]} for one in (result(id="a"), result("g", id="b"))]
     sent = gateway.send([USER, calls, *rows])
     assert [one.get("tool_call_id") for one in sent["messages"]] == [None, None, "a", "b"]
-    orphan = gateway.post(GENERATE, {"contents": [USER, calls, *rows, {"role": "user", "parts": [result(id="esr")]}]})
+    orphan = gateway.stream(GENERATE, {"contents": [USER, calls, *rows, {"role": "user", "parts": [result(id="esr")]}]})
     assert orphan.status == 400
     [violation] = orphan.json["error"]["details"][1]["fieldViolations"]
     assert violation["field"] == "contents[4].parts[0].functionResponse"
@@ -216,7 +210,7 @@ def test_an_empty_text_beside_a_call_is_nothing(gateway: _Gateway, empty: Json) 
 def test_a_conversation_of_nothing_is_refused_in_words(gateway: _Gateway, contents: Any) -> None:
     """NousResearch/hermes-agent pull request 57942."""
     for path in (GENERATE, STREAM):
-        answer = gateway.post(path, {"contents": contents})
+        answer = gateway.stream(path, {"contents": contents})
         assert (answer.status, answer.json["error"]["status"]) == (400, "INVALID_ARGUMENT")
         assert "contents" in json.dumps(answer.json)
         assert not gateway.server.requests
@@ -229,7 +223,7 @@ def test_cached_and_thought_tokens_are_in_the_last_chunk_of_a_stream(gateway: _G
         "prompt_tokens_details": {"cached_tokens": 5100},
         "completion_tokens_details": {"reasoning_tokens": 5},
     }
-    chunks = read_events(gateway.post(f"{STREAM}?alt=sse", HI, delta(content="a"), END, delta(usage=usage)).body)
+    chunks = read_events(gateway.stream(f"{STREAM}?alt=sse", HI, delta(content="a"), END, delta(usage=usage)).body)
     assert chunks[-1]["usageMetadata"] == {
         "promptTokenCount": 5105,
         "cachedContentTokenCount": 5100,

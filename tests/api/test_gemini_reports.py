@@ -1,13 +1,12 @@
 """What users of other gateways reported of the Gemini API, tried here. Each test names the report."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.formats.gemini.golden_cases import join_parts, read_events
-from tests.in_process_gateway import Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, Answer, AnsweringGateway, streamed
 
 Json = dict[str, Any]
 HI: Json = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
@@ -20,33 +19,26 @@ SIGNED = (
 END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 
 
-class _Gateway:
-    def __init__(self) -> None:
-        self.pieces: tuple[bytes, ...] = (END,)
-        self.server = ModelServer(lambda _: streamed(*self.pieces))
-        self.running = Running(server=self.server)
-
-    def post(self, path: str, body: Json, *pieces: bytes) -> Answer:
-        self.pieces = pieces or (b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n', END)
-        return self.running.post(path, body)
+class _Gateway(AnsweringGateway):
+    def stream(self, path: str, body: Json, *pieces: bytes) -> Answer:
+        return self.exchange(path, body, streamed(*(pieces or (HELLO, END))))
 
     def send(self, body: Json) -> Json:
         """What the model server is sent."""
-        answer = self.post("/v1beta/models/m:generateContent", body)
+        answer = self.stream("/v1beta/models/m:generateContent", body)
         assert answer.status == 200, answer.body
-        sent: Json = json.loads(self.server.requests[-1].content)
+        sent: Json = self.sent
         return sent
 
     def refuse(self, body: Json) -> list[str]:
-        error = self.post("/v1beta/models/m:generateContent", body).json["error"]
+        error = self.stream("/v1beta/models/m:generateContent", body).json["error"]
         assert error["code"] == 400
         return [row["field"] for row in error["details"][1]["fieldViolations"]]
 
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[_Gateway]:
-    gateway = _Gateway()
-    with gateway.running:
+    with _Gateway() as gateway:
         yield gateway
 
 
@@ -75,13 +67,13 @@ def test_schemas_reach_a_server_of_another_api_as_json_schemas(gateway: _Gateway
 def test_thoughts_are_streamed_on_demand(gateway: _Gateway) -> None:
     """BerriAI/litellm issue 15779."""
     body = {**HI, "generationConfig": {"thinkingConfig": {"includeThoughts": True, "thinkingBudget": 4096}}}
-    chunks = gateway.post(STREAM, body, THOUGHT, END).json
+    chunks = gateway.stream(STREAM, body, THOUGHT, END).json
     assert join_parts(chunks) == [{"text": "Hm.", "thought": True}]
 
 
 def test_without_alt_a_stream_is_json(gateway: _Gateway) -> None:
     """BerriAI/litellm pull request 29019."""
-    answer = gateway.post(STREAM, HI)
+    answer = gateway.stream(STREAM, HI)
     assert answer.headers["content-type"] == "application/json"
     assert join_parts(answer.json) == [{"text": "Hello"}]
 
@@ -91,13 +83,13 @@ def test_events_are_whole_however_the_servers_bytes_are_cut(gateway: _Gateway) -
     data = THOUGHT + SIGNED + END
     for size in (1, 7, 64):
         pieces = [data[at : at + size] for at in range(0, len(data), size)]
-        chunks = read_events(gateway.post(f"{STREAM}?alt=sse", HI, *pieces).body)
+        chunks = read_events(gateway.stream(f"{STREAM}?alt=sse", HI, *pieces).body)
         assert [*join_parts(chunks)[0]] == ["functionCall", "thoughtSignature"]
 
 
 def test_a_signature_comes_back_to_the_server(gateway: _Gateway) -> None:
     """mnfst/llm-gateway pull request 1395."""
-    [part] = join_parts(read_events(gateway.post(f"{STREAM}?alt=sse", HI, SIGNED, END).body))
+    [part] = join_parts(read_events(gateway.stream(f"{STREAM}?alt=sse", HI, SIGNED, END).body))
     result = {"functionResponse": {"name": "f", "response": {"result": "x"}}}
     history = [*HI["contents"], {"role": "model", "parts": [part]}, {"role": "user", "parts": [result]}]
     sent = gateway.send({"contents": history})
@@ -121,7 +113,7 @@ def test_fewer_results_than_calls_are_refused_at_the_call(gateway: _Gateway) -> 
 
 def test_a_field_in_the_wrong_place_is_a_warning(gateway: _Gateway) -> None:
     """GewoonJaap/gemini-cli-openai issue 37."""
-    answer = gateway.post("/v1beta/models/m:generateContent", {**HI, "generationConfig": {"safetySettings": [1]}})
+    answer = gateway.stream("/v1beta/models/m:generateContent", {**HI, "generationConfig": {"safetySettings": [1]}})
     assert answer.json["parley"]["warnings"][0].startswith("generationConfig.safetySettings ")
 
 
@@ -134,4 +126,4 @@ def test_a_search_beside_functions_is_refused_at_its_place(gateway: _Gateway) ->
 def test_both_versions_of_the_path_are_served(gateway: _Gateway) -> None:
     """QuantumNous/new-api pull request 205."""
     for version in ("v1", "v1beta"):
-        assert gateway.post(f"/{version}/models/m:generateContent", HI).status == 200
+        assert gateway.stream(f"/{version}/models/m:generateContent", HI).status == 200

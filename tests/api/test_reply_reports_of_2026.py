@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.each_case import each_case
-from tests.in_process_gateway import Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import Answer, AnsweringGateway, streamed
 
 Json = dict[str, Any]
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
@@ -27,28 +27,16 @@ SETTINGS: Json = {
 }
 
 
-class _Gateway:
-    def __init__(self) -> None:
-        self.answer = httpx.Response(200)
-        self.server = ModelServer(lambda _: self.answer)
-        self.running = Running(SETTINGS, self.server)
-
-    def post(self, path: str, model: str, answer: httpx.Response, **body: Any) -> Answer:
-        self.answer = answer
+class _Gateway(AnsweringGateway):
+    def ask_model(self, path: str, model: str, answer: httpx.Response, **body: Any) -> Answer:
         limit = {"max_tokens": 30} if path == MESSAGES else {}
         asked = {"input": "Hi"} if path == RESPONSES else {"messages": [HI]}
-        return self.running.post(path, {"model": model, **limit, **asked, **body})
-
-    @property
-    def sent(self) -> Json:
-        found: Json = json.loads(self.server.requests[-1].content)
-        return found
+        return self.exchange(path, {"model": model, **limit, **asked, **body}, answer)
 
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[_Gateway]:
-    gateway = _Gateway()
-    with gateway.running:
+    with _Gateway(SETTINGS) as gateway:
         yield gateway
 
 
@@ -102,16 +90,17 @@ def stop_block(index: int) -> Json:
 
 def test_a_message_without_a_call_does_not_end_with_one(gateway: _Gateway) -> None:
     # mastra-ai/mastra#14187: clients run no call, and ask again for ever
-    answer = gateway.post(MESSAGES, "claude", stream(START, *end("tool_use")), stream=True)
+    answer = gateway.ask_model(MESSAGES, "claude", stream(START, *end("tool_use")), stream=True)
     assert read_events(answer)[-2]["delta"]["stop_reason"] == "end_turn"
     whole = {**START["message"], "content": [TOOL_USE], "stop_reason": "end_turn"}
     told = [START, open_block(0, **TOOL_USE), stop_block(0), *end("end_turn")]
     assert (
-        read_events(gateway.post(MESSAGES, "claude", stream(*told), stream=True))[-2]["delta"]["stop_reason"]
+        read_events(gateway.ask_model(MESSAGES, "claude", stream(*told), stream=True))[-2]["delta"]["stop_reason"]
         == "tool_use"
     )
     assert (
-        json.loads(gateway.post(MESSAGES, "claude", httpx.Response(200, json=whole)).body)["stop_reason"] == "tool_use"
+        json.loads(gateway.ask_model(MESSAGES, "claude", httpx.Response(200, json=whole)).body)["stop_reason"]
+        == "tool_use"
     )
 
 
@@ -119,7 +108,7 @@ def test_input_of_a_call_with_the_index_of_a_text_is_of_the_open_call(gateway: _
     # sgl-project/sglang#26795
     begun = [START, open_block(0, type="text", text=""), delta(0, type="text_delta", text="I look")]
     given = delta(0, type="input_json_delta", partial_json='{"a": 1}')
-    answer = gateway.post(
+    answer = gateway.ask_model(
         MESSAGES,
         "claude",
         stream(*begun, open_block(1, **TOOL_USE), given, stop_block(0), *end("tool_use")),
@@ -137,7 +126,7 @@ def test_a_call_that_its_limit_has_cut_ends_so_at_vllm(gateway: _Gateway, path: 
     usage = {"prompt_tokens": 5, "completion_tokens": 30, "total_tokens": 35}
     limit = {"max_output_tokens" if path == RESPONSES else "max_tokens": 30}
     cut = stream(chunk(**call("f", '{"a": "b')), chunk("tool_calls", usage))
-    reply = json.loads(gateway.post(path, "vllm", cut, **limit).body)
+    reply = json.loads(gateway.ask_model(path, "vllm", cut, **limit).body)
     reason = reply["choices"][0]["finish_reason"] if path == CHAT else reply.get("stop_reason") or reply.get("status")
     assert reason in ("length", "max_tokens", "incomplete")
 
@@ -147,7 +136,7 @@ def test_the_text_of_a_custom_tool_may_have_another_name(gateway: _Gateway, argu
     # farion1231/cc-switch PR 3669
     answered = stream(chunk("tool_calls", **call("apply_patch", json.dumps(arguments))))
     reply = json.loads(
-        gateway.post(RESPONSES, "local", answered, tools=[{"type": "custom", "name": "apply_patch"}]).body
+        gateway.ask_model(RESPONSES, "local", answered, tools=[{"type": "custom", "name": "apply_patch"}]).body
     )
     assert [(one["type"], one["input"]) for one in reply["output"]] == [("custom_tool_call", PATCH)]
 
@@ -155,10 +144,10 @@ def test_the_text_of_a_custom_tool_may_have_another_name(gateway: _Gateway, argu
 def test_thinking_may_be_on_without_a_budget(gateway: _Gateway) -> None:
     # experientiallabs/experiential#905
     said = stream(chunk("stop", content="Hello"))
-    answer = gateway.post(MESSAGES, "local", said, thinking={"type": "enabled"})
+    answer = gateway.ask_model(MESSAGES, "local", said, thinking={"type": "enabled"})
     assert (answer.status, gateway.sent["enable_thinking"], "thinking_budget" in gateway.sent) == (200, True, False)
     whole = {**START["message"], "content": [{"type": "text", "text": "Hello"}], "stop_reason": "end_turn"}
-    answer = gateway.post(MESSAGES, "claude", httpx.Response(200, json=whole), thinking={"type": "enabled"})
+    answer = gateway.ask_model(MESSAGES, "claude", httpx.Response(200, json=whole), thinking={"type": "enabled"})
     assert (answer.status, gateway.sent["thinking"]["type"]) == (200, "enabled")
 
 
@@ -166,12 +155,12 @@ def test_thinking_may_be_on_without_a_budget(gateway: _Gateway) -> None:
 def test_a_wait_in_words_reaches_the_client(gateway: _Gateway, path: str) -> None:
     # lbjlaq/Antigravity-Manager#3414
     error = {"error": {"message": "No available accounts: All accounts limited. Wait 29s.", "type": "server_error"}}
-    answer = gateway.post(path, "local", httpx.Response(503, json=error))
+    answer = gateway.ask_model(path, "local", httpx.Response(503, json=error))
     assert (answer.status >= 500, answer.headers["retry-after"]) == (True, "29")
 
 
 def test_messages_that_are_too_large_are_told_as_a_long_prompt(gateway: _Gateway) -> None:
     # MoonshotAI/kimi-code#476
     error = {"error": {"message": "total message size 10176584 exceeds limit 2097152", "type": "invalid_request_error"}}
-    answer = gateway.post(MESSAGES, "local", httpx.Response(400, json=error))
+    answer = gateway.ask_model(MESSAGES, "local", httpx.Response(400, json=error))
     assert "prompt is too long" in answer.body.decode()

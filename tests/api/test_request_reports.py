@@ -6,9 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
+from typing_extensions import override
 
 from tests.each_case import each_case
-from tests.in_process_gateway import Answer, ModelServer, Running
+from tests.in_process_gateway import Answer, AnsweringGateway
 from tests.upstream.strict_server import reply
 
 Json = dict[str, Any]
@@ -53,39 +54,38 @@ def _configure() -> Json:
     return {"upstreams": upstreams, "models": models, "server": {"log_level": "error"}}
 
 
-class Gateway:
+class Gateway(AnsweringGateway):
     def __init__(self) -> None:
-        self.server = ModelServer(self._answer)
-        self.running = Running(_configure(), self.server)
+        super().__init__(_configure())
         self.refuse: Callable[[Json], tuple[int, str] | None] = lambda _: None
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    @override
+    def _find_answer(self, request: httpx.Request) -> httpx.Response:
         refusal = self.refuse(json.loads(request.content))
         if refusal is not None:
             status, text = refusal
             return httpx.Response(status, json={"error": {"message": text, "type": "invalid_request_error"}})
         return reply(request)
 
-    def post(
+    def ask_model(
         self, path: str, model: str, body: Json, refuse: Callable[[Json], tuple[int, str] | None] | None = None
     ) -> Answer:
         self.refuse = refuse or (lambda _: None)
         self.server.requests.clear()
-        return self.running.post(path, {"model": model, **({"max_tokens": 99} if path == MESSAGES else {}), **body})
+        return self.post(path, {"model": model, **({"max_tokens": 99} if path == MESSAGES else {}), **body})
 
     def send(
         self, path: str, model: str, body: Json, refuse: Callable[[Json], tuple[int, str] | None] | None = None
     ) -> Json:
-        answer = self.post(path, model, body, refuse)
+        answer = self.ask_model(path, model, body, refuse)
         assert answer.status == 200, answer.body
-        sent: Json = json.loads(self.server.requests[-1].content)
+        sent: Json = self.sent
         return sent
 
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[Gateway]:
-    gateway = Gateway()
-    with gateway.running:
+    with Gateway() as gateway:
         yield gateway
 
 
@@ -246,7 +246,9 @@ def test_searches_for_tools_in_the_history_are_taken(gateway: Gateway, model: st
         "execution": "client",
         "tools": [FUNCTION],
     }
-    answer = gateway.post(RESPONSES_PATH, model, {"input": [item("user", "Hi"), call, output, item("user", "wgox")]})
+    answer = gateway.ask_model(
+        RESPONSES_PATH, model, {"input": [item("user", "Hi"), call, output, item("user", "wgox")]}
+    )
     assert answer.status == 200, answer.body
     assert "wgox" in gateway.server.requests[-1].content.decode()
 
@@ -377,7 +379,7 @@ def test_a_function_without_a_name_is_refused_with_its_place(gateway: Gateway, m
             "function": {"name": "", "description": "", "parameters": {"type": "object", "properties": {}}},
         }
     ]
-    answer = gateway.post(CHAT, model, {"messages": [HI], "tools": tools})
+    answer = gateway.ask_model(CHAT, model, {"messages": [HI], "tools": tools})
     assert answer.status == 400 and "tools[0].function.name" in answer.body.decode()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from tests.each_case import each_case
-from tests.in_process_gateway import Answer, ModelServer, Running
+from tests.in_process_gateway import Answer, AnsweringGateway, ModelServer
 
 RULES: list[dict[str, Any]] = [
     {"when": {"tokens_above": 1500}, "use": "long"},
@@ -32,10 +32,9 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mM4IScHAAK2AQUKW
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
 
 
-class Gateway(Running):
+class Gateway(AnsweringGateway):
     def __init__(self, **more: Any) -> None:
-        self.server = ModelServer()
-        super().__init__({**SETTINGS, **more}, self.server)
+        super().__init__({**SETTINGS, **more})
 
     def ask_messages(self, content: Any = "hi", model: str = "auto", **headers: str) -> Answer:
         body = {"model": model, "max_tokens": 100, "messages": [{"role": "user", "content": content}]}

@@ -1,6 +1,15 @@
 """Events that only add to a message, taken many at once."""
 
-from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, Step
+from typing import Any
+
+from app.chat.accumulator import (
+    MessageAccumulator,
+    MessageCompleted,
+    MessageDelta,
+    MessageStarted,
+    Step,
+    parse_arguments,
+)
 from app.chat.events import (
     NEXT_MESSAGE,
     CallEnd,
@@ -112,3 +121,20 @@ def test_fields_for_the_next_message_end_the_open_one() -> None:
         ("Two.", {"extra_content": 1}),
     ]
     assert [step.message.index for step in steps if isinstance(step, MessageCompleted)] == [0, 1]
+
+
+@each_case(
+    ("arguments", "value"),
+    [
+        ("", {}),
+        (" \n", {}),
+        ('{"a":1}', {"a": 1}),
+        ("[1]", None),
+        ("null", None),
+        ("{", None),
+        ('"\ud800"', None),
+        ("[" * 100_000, None),
+    ],
+)
+def test_arguments_are_an_object_or_nothing(arguments: str, value: dict[str, Any] | None) -> None:
+    assert parse_arguments(arguments) == value

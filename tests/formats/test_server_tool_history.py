@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.each_case import each_case
-from tests.in_process_gateway import SERVER, ModelServer, Running
+from tests.in_process_gateway import AnsweringGateway
 from tests.tool_loop.golden_cases import list_cases, read_case
 
 Json = dict[str, Any]
@@ -28,11 +28,7 @@ def drop_empty_texts(messages: list[Json]) -> list[Json]:
     return [{**one, "content": one.get("content") or ""} if one.get("tool_calls") else one for one in messages]
 
 
-class _Gateway:
-    def __init__(self) -> None:
-        self.server = ModelServer()
-        self.running = Running(SERVER, self.server)
-
+class _Gateway(AnsweringGateway):
     def send(self, format_: str, messages: list[Any], **more: Any) -> list[Json]:
         """Return the messages that the model server is sent."""
         body: Json = {"model": "m", "stream": False, **more}
@@ -46,15 +42,14 @@ class _Gateway:
         if path == "/v1/chat":
             body["format"] = format_
         self.server.requests.clear()
-        answer = self.running.post(path, body)
+        answer = self.post(path, body)
         assert answer.status == 200, answer.body
-        return drop_empty_texts(json.loads(self.server.requests[-1].content)["messages"])
+        return drop_empty_texts(self.sent["messages"])
 
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[_Gateway]:
-    opened = _Gateway()
-    with opened.running:
+    with _Gateway() as opened:
         yield opened
 
 
@@ -136,8 +131,7 @@ BARE = [turn(call("c1", "wx-get")), result("c1", "rain"), turn(call("c2", "wx-ge
     ],
 )
 def test_the_texts_of_a_chat_completion_go_to_their_turns(message: Json, wanted: list[Json]) -> None:
-    gateway = _Gateway()
-    with gateway.running:
+    with _Gateway() as gateway:
         sent = gateway.send("openai", [QUESTION, {"role": "assistant", "server_messages": TURNS, **message}, NEXT])
     assert sent == [QUESTION, *wanted, NEXT]
 
@@ -199,8 +193,7 @@ def error_item(error: Any) -> Json:
     ],
 )
 def test_items_of_servers_tools_are_calls_with_their_results(items: list[Json], wanted: list[Json]) -> None:
-    gateway = _Gateway()
-    with gateway.running:
+    with _Gateway() as gateway:
         assert gateway.send("responses", [QUESTION, *items, NEXT]) == [QUESTION, *wanted, NEXT]
 
 
@@ -228,6 +221,6 @@ def test_blocks_of_servers_tools_have_the_models_name(block: Json, wanted: Json)
             "content": [{"type": "text", "text": "rain"}],
         },
     ]
-    with gateway.running:
+    with gateway:
         sent = gateway.send("messages", [QUESTION, {"role": "assistant", "content": blocks}])
     assert sent == [QUESTION, turn(wanted), result("c1", "rain")]

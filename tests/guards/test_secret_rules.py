@@ -4,7 +4,9 @@ import time
 from pathlib import Path
 
 import pytest
-from app.config.secret_rules import read_secret_rules
+from app.config.mistakes import find_conflicts
+from app.config.request_log import make_export_finder
+from app.config.settings import Settings
 from app.config.tables.guards import MaskingSettings
 from app.guards.secret_rules import make_rules_find, measure_entropy, parse_rules
 
@@ -153,8 +155,18 @@ def test_a_file_that_cannot_be_used_is_a_mistake(data: bytes | None, start: str,
     file = tmp_path / "rules.toml"
     if data is not None:
         file.write_bytes(data)
-    rules, (mistake,) = read_secret_rules(MaskingSettings(rules_file=str(file)))
+    rules, (mistake,) = MaskingSettings(rules_file=str(file)).secret_rules
     assert rules == () and start in mistake and mistake.startswith(f"'{file}'")
+
+
+def test_the_request_log_has_the_rules_that_the_guards_have_whatever_becomes_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text(RULES)
+    settings = Settings.model_validate({"masking": {"rules_file": str(file)}})
+    assert not [mistake for mistake in find_conflicts(settings) if mistake.startswith("masking")]
+    file.unlink()
+    [span] = make_export_finder(settings.model_copy())(f"It is {SPARE}.")
+    assert (span.start, span.end) == (6, 6 + len(SPARE))
 
 
 def test_the_rules_of_a_file_mask_and_a_reload_changes_them(tmp_path: Path) -> None:

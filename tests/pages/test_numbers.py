@@ -60,7 +60,7 @@ NUMBERS = [
     ("operate/users.md", r"At most ([\d,]+) users of a key", "app.limits.users:MAX_USERS"),
     ("reference/assembly.md", r"after (eight) such chunks", "app.upstream.chat_completions.other_choices:MAX_HELD"),
     ("reference/errors.md", r"server requested \(at most (\d+)\)", "app.upstream.faults:MAX_RETRY_AFTER"),
-    ("reference/errors.md", r"at most (\d+) bytes, whose last entry", "app.api.reply_response:MAX_WARNINGS_BYTES"),
+    ("reference/errors.md", r"at most (\d+) bytes, whose last entry", "app.api.reply_headers:MAX_WARNINGS_BYTES"),
     ("reference/http.md", r"at most (\d+) streams run side by side", "app.responses_api.websocket:MAX_STREAMS"),
     ("reference/http.md", r"at most (\d+) requests wait", "app.responses_api.websocket:MAX_WAITING"),
     ("reference/http.md", r"without an answer for (\d+) s the socket", "app.server.process:PONG_SECONDS"),

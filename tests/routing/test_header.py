@@ -1,6 +1,6 @@
 """The header `x-parley-attempts`."""
 
-from app.api.reply_response import write_attempts_header
+from app.api.reply_headers import write_attempts_header
 from app.chat.stream import Attempt
 
 

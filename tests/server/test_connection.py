@@ -14,9 +14,8 @@ from app.server.connection import (
     MAX_PIPELINED,
     MAX_TARGET_BYTES,
     ClientConnection,
-    ConnectionLimits,
-    ConnectionWarnings,
 )
+from app.server.connection_limits import ConnectionLimits, ConnectionWarnings
 from uvicorn.server import ServerState
 
 pytestmark = pytest.mark.anyio

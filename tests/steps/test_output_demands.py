@@ -78,7 +78,7 @@ def test_the_arguments_of_the_demanded_call_are_mended() -> None:
     other = ToolCallDelta(1, "{}", "d", "g")
     events = [ReasoningDelta("x"), *calls('{"a"', ": 1,}"), other]
     check = CALL.check(events, 1000, Stop())
-    assert CALL.mend(events, check) == [ReasoningDelta("x"), ToolCallDelta(0, '{"a":1}', "c", "f"), other]
+    assert CALL.repair(events, check) == [ReasoningDelta("x"), ToolCallDelta(0, '{"a":1}', "c", "f"), other]
 
 
 @each_case(

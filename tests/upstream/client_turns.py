@@ -1,8 +1,15 @@
 """What clients of each format append to their history: the turns of the user, the results of two calls, and replies."""
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
+import httpx
+
+from tests.in_process_gateway import ModelServer, Running
+
 Json = dict[str, Any]
+FUNCTIONS = [{"name": name, "parameters": {"type": "object", "properties": {}}} for name in ("look", "shell")]
 FORMATS = ("qwen", "openai", "agentscope", "agentscope2", "autogen", "anthropic", "responses")
 
 
@@ -60,3 +67,27 @@ def read_turn(format_: str, reply: Json) -> list[Json]:
     if format_ == "anthropic":
         return [{"role": "assistant", "content": reply["content"]}]
     return [reply["msg"]] if "msg" in reply else list(reply["messages"])
+
+
+def converse(
+    settings: Json,
+    replies: Sequence[httpx.Response],
+    format_: str,
+    *,
+    stream: bool = False,
+    custom: bool = False,
+) -> Json:
+    """Let a client ask, send the results of the first reply's calls, and ask once more, with these three replies of its
+    model server. Returns the last body that the server is sent. `custom`: one of the functions is a custom tool."""
+    answers = list(replies)
+    server = ModelServer(lambda _: answers.pop(0))
+    history = [user(format_, "Hi")]
+    streams = stream and format_ == "responses"
+    body = {"model": "m", "format": format_, "stream": streams, "functions": FUNCTIONS}
+    with Running(settings, server) as gateway:
+        for more in (results(format_, custom=custom), [user(format_, "More")], []):
+            reply = gateway.post("/v1/chat", body | {"messages": history})
+            assert reply.status == 200, reply.body
+            history += read_turn(format_, reply.frames[-1]["response"] if streams else reply.json) + more
+    sent: Json = json.loads(server.requests[2].content)
+    return sent

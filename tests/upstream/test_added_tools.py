@@ -11,12 +11,14 @@ from tests.in_process_gateway import ModelServer, Running
 from tests.session_edits import Json, make_path, set_model, write_body
 
 ADDED: dict[str, Json] = {
+    "chat_completions": {"type": "openrouter:web_search"},
     "messages": {"type": "web_search_20250305", "name": "web_search"},
     "responses": {"type": "web_search"},
     "gemini": {"googleSearch": {}},
 }
 SETTINGS: Json = {
     "upstreams": {
+        "chat_completions": {"base_url": "http://chat.test/v1", "kind": "openrouter"},
         "messages": {"base_url": "http://messages.test/v1", "api": "messages", "kind": "anthropic"},
         "responses": {"base_url": "http://responses.test/v1", "api": "responses", "kind": "openai"},
         "gemini": {"base_url": "http://gemini.test/v1beta", "api": "gemini"},
@@ -32,6 +34,7 @@ def list_names(tools: list[Any]) -> list[Any]:
     """Return the names of functions, and the other tools as they are."""
     if tools and "functionDeclarations" in tools[0]:
         return [*(one["name"] for one in tools[0]["functionDeclarations"]), *tools[1:]]
+    tools = [one.get("function", one) for one in tools]
     is_function = [one.get("type", "custom") in ("custom", "function") and "name" in one for one in tools]
     return [one["name"] if named else one for one, named in zip(tools, is_function, strict=True)]
 

@@ -65,14 +65,14 @@ def find_passages(job: SearchJob) -> SearchResult:
     others = _take_evenly([passage for passage in passages if passage not in best], job.max_others)
     numbers = {passage: number for found in by_file for number, passage in enumerate(found, 1)}
 
-    def tell(found: Sequence[Passage]) -> list[FoundPassage]:
+    def describe(found: Sequence[Passage]) -> list[FoundPassage]:
         return [
             FoundPassage(each.file, each.section, each.start, each.end, each.tokens, numbers[each], each in front)
             for each in found
         ]
 
     totals = [len(found) for found in by_file]
-    return SearchResult(False, totals, tell(ordered), min(len(best), MAX_FOUND), tell(others), bool(matching))
+    return SearchResult(False, totals, describe(ordered), min(len(best), MAX_FOUND), describe(others), bool(matching))
 
 
 def _find_front(job: SearchJob, by_file: Sequence[Sequence[Passage]]) -> Sequence[Passage]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,7 @@ import httpx
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from app.access.addresses import is_loopback
+from app.config.secret_rules import read_secret_rules
 from app.config.tables.base import NO_PROXY, HeaderName, Names, ProxyUrl, Seconds, Secret, Table, http_url, split_list
 from app.guards.expressions import find_slow_part
 from app.guards.rules import DETECTOR_NAMES, SECRETS, Action, GuardRule, MaskingRule, Scope, SecretRule, ServiceName
@@ -194,10 +196,17 @@ class MaskingSettings(Table):
     patterns: dict[Word, Annotated[str, AfterValidator(_pattern)]] = Field(default_factory=dict)
     rules_file: str | None = None
 
-    def make_rule(self, key: bytes, secret_rules: tuple[SecretRule, ...]) -> MaskingRule:
+    @cached_property
+    def secret_rules(self) -> tuple[tuple[SecretRule, ...], list[str]]:
+        """The rules of `rules_file`, and what is wrong with it. The file is read once, so that all that these settings
+        are for search by the same rules."""
+        return ((), []) if self.rules_file is None else read_secret_rules(self.rules_file)
+
+    def make_rule(self, key: bytes) -> MaskingRule:
         """`key` is for settings that have none."""
         given = bytes.fromhex(self.key.get_secret_value()) if self.key is not None else key
-        return MaskingRule(given, self.scope, self.restore, self.notice, self.ignore, self.patterns, secret_rules)
+        rules = self.secret_rules[0]
+        return MaskingRule(given, self.scope, self.restore, self.notice, self.ignore, self.patterns, rules)
 
 
 def find_guard_mistakes(guards: Mapping[str, Guard], masking: MaskingSettings) -> list[str]:

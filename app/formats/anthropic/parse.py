@@ -5,7 +5,7 @@ message says: servers want results directly after their calls. Neighbouring assi
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -256,54 +256,29 @@ class _AnthropicReader:
         return [*context, _read_media(source, "file", path, block.title, mark)]
 
     def _add_assistant(self, blocks: Sequence[Any], path: str) -> None:
-        parts: list[Part] = []
-        details: list[Any] = []
-        call_fields: dict[str, Any] = {}
-        text_fields: list[Any] = []
-        extra: dict[str, Any] = {}
-
-        def add_turn() -> None:
-            found = extra | ({"reasoning_details": list(details)} if details else {})
-            turn = path if _needs_turn(parts) else None
-            self._add_message(Message("assistant", tuple(parts), turn=turn, path=path, extra=found))
-            parts.clear()
-            details.clear()
-            extra.clear()
-
+        turn = _AssistantTurn(self.messages, path)
         for place, block in enumerate(blocks):
             place_path = f"{path}.content[{place}]"
             kind = type(block)
             if kind in _TEXTS:
                 if block.text:
-                    if "extra_content" in extra:
-                        add_turn()  # what is signed is not joined with what is not
-                    extra |= _take_fields(text_fields)
-                    parts.append(Text(block.text, _read_mark(block, place_path)))
+                    turn.add_text(Text(block.text, _read_mark(block, place_path)))
             elif kind in _CALLS:
-                fields = {"extra_content": call_fields[block.id]} if block.id in call_fields else {}
-                parts.append(_read_call(block, fields, place_path))
+                turn.add_call(block, place_path)
             elif kind is wire.AnthropicCompactionBlock:
-                details.clear()
-                self._replace_by_summary(block, place_path, parts)
+                turn.details.clear()
+                self._replace_by_summary(block, place_path, turn.parts)
             elif kind in (wire.AnthropicToolChangeBlock, wire.AnthropicHiddenBlock):
                 continue
             elif kind is wire.AnthropicServerResultBlock:
-                add_turn()
+                turn.end_message()
                 id_ = read_call_id(block.tool_use_id)
                 is_error = True if is_hosted_error(block.type, block.content) else block.is_error
                 result = ToolResult(tuple(_read_server_result(block)), None, id_, is_error)
                 self._add_message(Message("tool", (result,), path=place_path))
             else:
-                thought = self._read_thought(block, place_path)
-                if _stands_apart(thought, parts, details):
-                    add_turn()
-                details += thought.details
-                _add_unread(extra, block, place_path)
-                text_fields += thought.texts
-                call_fields |= thought.calls
-                if thought.text:
-                    parts.append(Reasoning(thought.text))
-        add_turn()
+                turn.add_thought(self._read_thought(block, place_path), _list_unread(block, place_path))
+        turn.finish()
 
     def _read_thought(self, block: Any, path: str) -> Seal:
         """Return the reasoning of a block and what is sealed in it, by the gateway or by a server of this API."""
@@ -323,15 +298,73 @@ class _AnthropicReader:
         self.warnings += (f"{place} is not a field of Anthropic's messages and was ignored" for place in found)
 
 
-def _take_fields(waiting: list[Any]) -> dict[str, Any]:
-    """Take the opaque fields of the next text."""
-    return {"extra_content": waiting.pop(0)} if waiting else {}
+class _AssistantTurn:
+    """What the assistant says in one message of a body, which may be several messages."""
+
+    def __init__(self, messages: list[Message | None], path: str) -> None:
+        self._messages = messages
+        self._start = len(messages)
+        self._path = path
+        self.parts: list[Part] = []
+        self.details: list[Any] = []
+        self._extra: dict[str, Any] = {}
+        self._text_fields: list[Any] = []
+        """The opaque fields of the next texts."""
+        self._call_fields: dict[str, Any] = {}
+        """The opaque fields of calls that have not come, by id."""
+
+    def end_message(self) -> None:
+        extra = self._extra | ({"reasoning_details": self.details} if self.details else {})
+        if self.parts or extra:
+            turn = self._path if _needs_turn(self.parts) else None
+            self._messages.append(Message("assistant", tuple(self.parts), turn=turn, path=self._path, extra=extra))
+        self.parts, self.details, self._extra = [], [], {}
+
+    def add_text(self, text: Text) -> None:
+        if "extra_content" in self._extra:
+            self.end_message()  # what is signed is not joined with what is not
+        if self._text_fields:
+            self._extra["extra_content"] = self._text_fields.pop(0)
+        self.parts.append(text)
+
+    def add_call(self, block: wire.AnthropicToolUseBlock | PlainToolUse, path: str) -> None:
+        self.parts.append(_read_call(block, self._call_fields, path))
+
+    def add_thought(self, thought: Seal, unread: list[str]) -> None:
+        if thought.before is not None:
+            self._sign_last_text(thought.before)
+        if _stands_apart(thought, self.parts, self.details):
+            self.end_message()
+        self.details += thought.details
+        if unread:
+            self._extra[UNREAD] = [*self._extra.get(UNREAD, ()), *unread]
+        self._text_fields += thought.texts
+        self._call_fields |= thought.calls
+        if thought.text:
+            self.parts.append(Reasoning(thought.text))
+
+    def _sign_last_text(self, fields: Any) -> None:
+        """Add what came behind a text to its message, which has no other text."""
+        if not self.parts or self.parts[-1].kind != "text":
+            return
+        last = self.parts.pop()
+        if any(part.kind == "text" for part in self.parts):
+            self.end_message()
+        self.parts.append(last)
+        self._extra["extra_content"] = fields
+
+    def finish(self) -> None:
+        """End the turn. Fields that came behind their calls are added to these."""
+        self.end_message()
+        if self._call_fields:
+            place = self._start
+            self._messages[place:] = [_sign_calls(message, self._call_fields) for message in self._messages[place:]]
 
 
-def _add_unread(extra: dict[str, Any], block: Any, path: str) -> None:
-    """Add a warning about reasoning that has no text for other providers."""
-    if type(block) not in _THOUGHTS and not is_sealed(block.data):
-        extra[UNREAD] = [*extra.get(UNREAD, ()), f"{path}: {_UNREAD}"]
+def _list_unread(block: Any, path: str) -> list[str]:
+    """Return a warning about reasoning that has no text for other providers."""
+    is_readable = type(block) in _THOUGHTS or is_sealed(block.data)
+    return [] if is_readable else [f"{path}: {_UNREAD}"]
 
 
 def _stands_apart(thought: Seal, parts: Sequence[Part], details: Sequence[Any]) -> bool:
@@ -388,11 +421,26 @@ def _list_misplaced(role: str, blocks: Sequence[Any]) -> list[int]:
     return places
 
 
-def _read_call(block: wire.AnthropicToolUseBlock | PlainToolUse, fields: dict[str, Any], path: str) -> ToolCall:
-    """Read a call. That of a server's tool has the tool's own name, and the server's beside it."""
+def _sign_calls(message: Message | None, call_fields: Mapping[str, Any]) -> Message | None:
+    """Return a message whose calls have the opaque fields of a seal behind them."""
+    if message is None or not any(isinstance(part, ToolCall) and part.id in call_fields for part in message.parts):
+        return message
+    return replace(message, parts=tuple([_sign_call(part, call_fields) for part in message.parts]))
+
+
+def _sign_call(part: Part, call_fields: Mapping[str, Any]) -> Part:
+    if not isinstance(part, ToolCall) or part.id is None or part.id not in call_fields:
+        return part
+    return replace(part, extra={"extra_content": call_fields[part.id]})
+
+
+def _read_call(block: wire.AnthropicToolUseBlock | PlainToolUse, call_fields: dict[str, Any], path: str) -> ToolCall:
+    """Read a call, and take its opaque fields. That of a server's tool has the tool's own name, and the server's beside
+    it."""
     arguments = _write_arguments(block.input)
+    id_ = read_call_id(block.id) if block.type == "server_tool_use" else block.id
+    fields = {"extra_content": call_fields.pop(id_)} if id_ in call_fields else {}
     if block.type != "mcp_tool_use" or not isinstance(block.server_name, str):
-        id_ = read_call_id(block.id) if block.type == "server_tool_use" else block.id
         return ToolCall(block.name, _read_invalid(block, arguments), id_, fields, path=path)
     arguments = _read_invalid(block, arguments)
     server = block.server_name

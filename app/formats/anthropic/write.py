@@ -5,18 +5,16 @@ a seal as its signature, with what its provider wants back.
 """
 
 import base64
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from app.chat import datauri
+from app.chat.accumulator import parse_arguments
 from app.chat.messages import ERROR_TEXT, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.anthropic.parse import INVALID_ARGUMENTS
 from app.formats.base import Options, WrittenMessages
-from app.formats.losses import find_extra_losses, find_moved_results
+from app.formats.losses import find_extra_losses, find_moved_results, find_object_losses
 from app.formats.seal import Seal, write_seal
 from app.formats.served_calls import find_served_ids, find_served_losses, is_served, join_result
 from app.openai_messages.grouping import group_messages
@@ -50,17 +48,6 @@ def _list_blocks(content: Any) -> list[Json]:
 def _find_served(group: MessageGroup) -> set[str]:
     """Return the ids of the calls that a gateway ran: their results are in the same message."""
     return {grouped.id for grouped in group.calls if is_served(grouped.call)}
-
-
-def parse_input(arguments: str) -> Json | None:
-    """Return the arguments of a call as an object; None if they are not one."""
-    if not arguments.strip():
-        return {}
-    try:
-        value = msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _write_group(group: MessageGroup) -> Iterator[Json]:
@@ -107,7 +94,7 @@ def _write_assistant(group: MessageGroup) -> list[Json]:
 
 
 def _write_call(id_: str, call: ToolCall) -> Json:
-    arguments = parse_input(call.arguments)
+    arguments = parse_arguments(call.arguments)
     if call.server is None or call.awaits_approval:
         found = {"_raw": call.arguments} if arguments is None else arguments
         return {"type": "tool_use", "id": id_, "name": call.name, "input": found}
@@ -207,7 +194,7 @@ def _find_losses(messages: Sequence[Message]) -> Iterator[Violation]:
         for part in message.parts:
             yield from find_served_losses(part, message.path, served)
             if isinstance(part, ToolCall):
-                yield from _find_call_losses(part, part.path or message.path)
+                yield from find_object_losses(part, part.path or message.path, _NO_FIELD, keeps_invalid=is_served(part))
             elif isinstance(part, ToolResult) and part.id not in served:
                 if part.is_error and not part.content:
                     yield Violation(message.path, f"the result is written with the text {ERROR_TEXT!r}")
@@ -218,21 +205,6 @@ def _find_losses(messages: Sequence[Message]) -> Iterator[Violation]:
 
 def _says_something(part: Any) -> bool:
     return bool(part.text) if isinstance(part, Text | Reasoning) else True
-
-
-def _find_call_losses(call: ToolCall, path: str) -> Iterator[Violation]:
-    arguments = parse_input(call.arguments)
-    if call.awaits_approval:
-        yield Violation(path, "the call waits for approval, which this format cannot say")
-    if arguments is None and is_served(call):
-        return
-    if arguments is None:
-        yield Violation(path, "the arguments are not a JSON object, and are written as {'_raw': …}")
-    elif json.dumps(arguments, ensure_ascii=False) != call.arguments:
-        yield Violation(path, "the arguments are written as an object: their white space and spelling may change")
-    lost = sorted(call.extra.keys() - {"extra_content"})
-    if lost:
-        yield Violation(path, f"{', '.join(lost)} {_NO_FIELD}")
 
 
 def _find_media_losses(part: Text | Media, path: str) -> Iterator[Violation]:

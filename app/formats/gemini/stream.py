@@ -75,6 +75,8 @@ class _Parts:
         self._signed_texts: set[int] = set()
         """The texts whose own signature was sent."""
         self._ids: set[str] = set()
+        self._sent: list[tuple[str, ReplyMessage, Any]] = []
+        """The calls that were sent, each with its id there and the `extra_content` that it had then."""
         self.is_native = False
         """The model's server is Google's, which reads its own parts, and no reasoning."""
         self._written: set[int] = set()
@@ -157,7 +159,7 @@ class _Parts:
         return [{"text": "", "thoughtSignature": signature}]
 
     def _seal(self, *, with_reasoning: bool, details: Sequence[Any] = ()) -> Seal:
-        """Return what is to be kept of everything since the last seal, but for calls."""
+        """Return what is to be kept of everything since the last seal, but for calls that are not sent yet."""
         said, self._unsealed = self._unsealed, []
         seals_reasoning = with_reasoning and not self.is_native
         reasoning = "".join(one.text for one in said if one.kind == "reasoning_content") if seals_reasoning else ""
@@ -167,18 +169,26 @@ class _Parts:
             for one in said
             if one.kind == "content"
         ]
-        return Seal(reasoning or None, self._drop_written([*found, *details]), texts=texts if any(texts) else [])
+        details = self._drop_written([*found, *details])
+        return Seal(reasoning or None, details, self._take_late_fields(), texts if any(texts) else [])
+
+    def _take_late_fields(self) -> Json:
+        """Return the `extra_content` of calls that came after they were sent."""
+        now = [(id_, call, call.extra.get("extra_content")) for id_, call, _ in self._sent]
+        before, self._sent = self._sent, now
+        return {id_: fields for (id_, _, fields), (_, _, had) in zip(now, before, strict=True) if fields != had}
 
     def _write_calls(self, calls: Sequence[ReplyMessage], details: Sequence[Any] = ()) -> list[Json]:
         ids = [self._choose_id(call) for call in calls]
         own = [find_own_signature(call.extra.get("extra_content")) for call in calls]
         of_calls = [one for call in calls for one in _list_details(call)]
         seal = self._seal(with_reasoning=True, details=[*of_calls, *details])
-        sealed = {
+        sealed = seal.calls | {
             id_: call.extra["extra_content"]
             for id_, call, signature in zip(ids, calls, own, strict=True)
             if signature is None and call.extra.get("extra_content") is not None
         }
+        self._sent += [(id_, call, call.extra.get("extra_content")) for id_, call in zip(ids, calls, strict=True)]
         seal = msgspec.structs.replace(seal, calls=sealed)
         if holds_something(seal):
             if own[0] is not None:
@@ -308,8 +318,8 @@ class GeminiStreamEncoder(DeltaEncoder):
         """Whether the server's own chunks are sent; None before the first one, if they may be."""
         self._waiting: str | None = None
         """The server's chunk with a finish reason, behind which none has come."""
-        self._said: list[Event] = []
-        """What the server's chunks have said and the accumulator does not have."""
+        self._pending: list[Event] = []
+        """What the server's chunks have brought and the accumulator does not have."""
         self._own_details = 0
         """How many items of `reasoning_details` they had that have not come in an `Extra`."""
         self._tail = b',"modelVersion":%b,"responseId":%b}' % (
@@ -343,10 +353,10 @@ class GeminiStreamEncoder(DeltaEncoder):
             elif type(event) is Failed:
                 out.append(self.fail(UpstreamFailed(event.fault).to_dict(self._info.request_id)))
             else:
-                self._said.append(event)
+                self._pending.append(event)
                 self._own_details -= count_details(event)
-        if len(self._said) >= _MOST_HELD:
-            self._accumulate_said()
+        if len(self._pending) >= _MOST_HELD:
+            self._accumulate_pending()
         return b"".join(out)
 
     @override
@@ -355,9 +365,9 @@ class GeminiStreamEncoder(DeltaEncoder):
             return super().feed_each(batches)
         return b"".join(map(self.feed, batches))
 
-    def _accumulate_said(self) -> None:
-        said, self._said = self._said, []
-        self._accumulator.feed(said)
+    def _accumulate_pending(self) -> None:
+        pending, self._pending = self._pending, []
+        self._accumulator.feed(pending)
 
     def _write_passed(self, text: str) -> bytes:
         """Write a chunk of the server, but for the last one."""
@@ -383,11 +393,11 @@ class GeminiStreamEncoder(DeltaEncoder):
         return self._take_waiting() + self._last
 
     def _end_passing(self) -> bytes:
-        """End the server's own chunks. What they have said is known, but is not written again."""
+        """End the server's own chunks. What they have brought is known, but is not written again."""
         self._passes = False
         rest = None if self._waiting is None else drop_finish(self._waiting)
         self._has_parts, self._waiting = True, rest
-        self._accumulate_said()
+        self._accumulate_pending()
         self._accumulator.drop_loose_extra()
         self._parts.adopt(self._accumulator)
         return self._take_waiting()

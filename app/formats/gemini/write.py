@@ -7,21 +7,19 @@ text.
 """
 
 import base64
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
-import msgspec
-
 from app.chat import datauri
+from app.chat.accumulator import parse_arguments
 from app.chat.datauri import is_data
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.base import Options, WrittenMessages
 from app.formats.gemini.media import guess_kind
 from app.formats.gemini.signatures import find_own_signature, holds_something, write_signature
-from app.formats.losses import find_extra_losses, find_moved_results
+from app.formats.losses import find_extra_losses, find_moved_results, find_object_losses
 from app.formats.media_urls import is_remote
 from app.formats.seal import Seal
 from app.openai_messages.grouping import group_messages
@@ -103,7 +101,7 @@ def _sign(parts: list[Json], own: Sequence[tuple[int, Any]], details: Sequence[A
 
 
 def _write_call(id_: str, call: ToolCall) -> Json:
-    arguments = parse_args(call.arguments)
+    arguments = parse_arguments(call.arguments)
     return {
         "functionCall": {
             "id": id_,
@@ -111,17 +109,6 @@ def _write_call(id_: str, call: ToolCall) -> Json:
             "args": {"_raw": call.arguments} if arguments is None else arguments,
         }
     }
-
-
-def parse_args(arguments: str) -> Json | None:
-    """Return the arguments of a call as an object; None if they are not one."""
-    if not arguments.strip():
-        return {}
-    try:
-        value = msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _write_result(id_: str, result: ToolResult) -> Json:
@@ -174,7 +161,7 @@ def _find_text_losses(message: Message) -> Iterator[Violation]:
 
 def _find_part_losses(part: Any, path: str) -> Iterator[Violation]:
     if isinstance(part, ToolCall):
-        yield from _find_call_losses(part, part.path or path)
+        yield from find_object_losses(part, part.path or path, _NO_FIELD)
     elif isinstance(part, ToolResult):
         if part.is_error:
             yield Violation(path, f"is_error {_NO_FIELD}")
@@ -187,19 +174,6 @@ def _find_part_losses(part: Any, path: str) -> Iterator[Violation]:
             yield Violation(place, f"detail {_NO_FIELD}")
     elif isinstance(part, Text) and part.mark is not None:
         yield Violation(path, f"cache_control {_NO_FIELD}")
-
-
-def _find_call_losses(call: ToolCall, path: str) -> Iterator[Violation]:
-    arguments = parse_args(call.arguments)
-    if call.awaits_approval:
-        yield Violation(path, "the call waits for approval, which this format cannot say")
-    if arguments is None:
-        yield Violation(path, "the arguments are not a JSON object, and are written as {'_raw': …}")
-    elif json.dumps(arguments, ensure_ascii=False) != call.arguments:
-        yield Violation(path, "the arguments are written as an object: their white space and spelling may change")
-    lost = sorted(call.extra.keys() - {"extra_content"})
-    if lost:
-        yield Violation(path, f"{', '.join(lost)} {_NO_FIELD}")
 
 
 def _find_merged(groups: Sequence[MessageGroup]) -> Iterator[Violation]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationErr
 
 from app.chat.known_conversation import KnownConversation, make_once
 from app.chat.messages import ChatRequest, Message, RequestPaths, Source, Text
-from app.errors import InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
+from app.errors import InvalidInput, ParleyError, Violation
 from app.formats.base import SUMMARY_QUESTION, Options, ParsedMessages, ReplyMode, ResponsesOptions
 from app.formats.body import (
     NOTHING_STORED,
@@ -40,10 +40,11 @@ from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename
 from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
 from app.formats.request_memory import CallerMemory
 from app.formats.responses import RESPONSES
+from app.formats.responses.given_items import ItemReader, find_conversation, find_references
 from app.formats.responses.parse import parse_items
 from app.formats.responses.passed import make_passed_request
-from app.formats.responses.schema import COMPACTIONS, ResponsesItems, describe_unknown_item
-from app.formats.responses.special_items import find_special, is_empty_reasoning, is_reference
+from app.formats.responses.schema import ResponsesItems
+from app.formats.responses.special_items import find_special
 from app.formats.responses.tools import (
     OfferedTools,
     ToolSource,
@@ -52,7 +53,6 @@ from app.formats.responses.tools import (
     parse_tool_choice,
     parse_tools,
 )
-from app.formats.seal import read_seal
 from app.formats.server_asks import list_function_paths, make_server_tools, settle_waiting_calls
 from app.formats.sse import encode_json
 from app.other_apis import read_response_format
@@ -207,18 +207,6 @@ def parse_responses_body(
     return parse_body(body, limits, NOTHING_STORED, known)
 
 
-def find_conversation(body: Json) -> str | None:
-    """Return the id of the conversation that a request names, as a text or in an object."""
-    given = body.get("conversation")
-    id_ = given.get("id") if isinstance(given, dict) else given
-    return id_ if isinstance(id_, str) else None
-
-
-def find_references(items: Any) -> list[str]:
-    """Return the ids of the items that must be read from the store."""
-    return [items[place]["id"] for place in find_special(items, "stored")] if isinstance(items, list) else []
-
-
 def parse_body(
     body: Json, limits: RequestLimits, stored: StoredItems, known: KnownConversation | None
 ) -> ResponsesRequest | RejectedRequest:
@@ -230,17 +218,14 @@ def parse_body(
         return RejectedRequest(error, RESPONSES.error, reader.pass_refused(error))
 
 
-def describe_unknown_conversation(id_: str) -> str:
-    return f"there is no conversation {id_!r}: it expired, was deleted, or belongs to another caller"
-
-
 class _BodyReader:
     def __init__(self, body: Json, limits: RequestLimits, stored: StoredItems, known: KnownConversation | None) -> None:
         renamed = rename_fields(body, _OTHER_NAMES)
         self._body = renamed.body
         self._limits = limits
         self._stored = stored
-        self._conversation = find_conversation(body)
+        self._items = ItemReader(self._body, stored, self._refuse)
+        self._conversation = self._items.conversation
         self._context_path = _STORED if self._conversation is None else "conversation"
         self._known = known
         self._violations: list[Violation] = []
@@ -261,7 +246,7 @@ class _BodyReader:
     def read(self) -> ResponsesRequest:
         """Return the request. Raises InvalidInput with every violation."""
         head = self._read_head()
-        context, items = self._read_context(), self._read_items()
+        context, items = self._items.read_context(), self._items.read_items()
         settings = [
             *(_find_settings(context, self._context_path, stored=True) if context else ()),
             *_find_settings(items, "input", stored=False),
@@ -366,8 +351,8 @@ class _BodyReader:
         body = self._own_body()
         self._violations = []
         try:
-            context = [] if body.get("conversation") is not None else self._read_context()
-            items = self._read_items()
+            context = [] if body.get("conversation") is not None else self._items.read_context()
+            items = self._items.read_items()
         except ParleyError:
             return None
         if self._conversation is not None:
@@ -444,69 +429,6 @@ class _BodyReader:
         except ValidationError as error:
             self._violations += to_violations(error, given, schema=ResponsesBody, names=self._names)
             return None
-
-    def _read_context(self) -> list[Any]:
-        if self._body.get("conversation") is not None:
-            return self._read_conversation()
-        id_ = self._body.get("previous_response_id")
-        if not isinstance(id_, str):
-            return []
-        items = self._stored.responses.get(id_)
-        if items is None:
-            raise PreviousResponseNotFound(
-                f"there is no response {id_!r} that can be continued: it expired, was deleted, failed, was not stored,"
-                " or belongs to another caller; send the whole conversation",
-                "previous_response_id",
-            )
-        return _drop_summarized(items)
-
-    def _read_conversation(self) -> list[Any]:
-        """Return the items of the conversation, of which no model server knows."""
-        found = self._stored.conversation
-        if self._conversation is None:
-            self._refuse("conversation", "must be the id of a conversation, or an object with its `id`")
-        elif self._body.get("previous_response_id") is not None:
-            self._refuse("conversation", "stands for the whole context: leave previous_response_id out")
-        elif found is None:
-            if self._stored.keeps_conversations:
-                raise NotFound(describe_unknown_conversation(self._conversation), "conversation")
-            hint = "send the items, or previous_response_id; this gateway has no state database (state.url)"
-            self._refuse("conversation", f"is not supported: {hint}")
-        elif self._body.get("background") is True:
-            self._refuse("background", "is not possible with a conversation")
-        else:
-            return _drop_summarized(found.items)
-        return []
-
-    def _read_items(self) -> list[Any]:
-        given = self._body.get("input")
-        if isinstance(given, str):
-            return [{"type": "message", "role": "user", "content": given}] if given else []
-        if given is None:
-            goes_on = self._body.get("previous_response_id") is not None or self._conversation is not None
-            if not self._body.get("instructions") and not goes_on:
-                self._refuse("input", f"is required{self._suggest_input()}")
-            return []
-        if not isinstance(given, list):
-            self._refuse("input", f"must be a string or a list of items{describe_given(given)}")
-            return []
-        if not find_references(given):
-            return list(given)
-        return [self._resolve_item(item, number) for number, item in enumerate(given)]
-
-    def _suggest_input(self) -> str:
-        other = next((key for key in ("messages", "prompt", "conversation") if self._body.get(key)), None)
-        hint = f": here the conversation is `input`, not `{other}`" if other else ": a text or a list of items"
-        return f"{hint} (POST /v1/chat/completions takes `messages`)" if other == "messages" else hint
-
-    def _resolve_item(self, item: Any, number: int) -> Any:
-        if not isinstance(item, dict) or not isinstance(item.get("id"), str):
-            return item
-        if is_reference(item):
-            if item["id"] not in self._stored.items:
-                raise NotFound(describe_unknown_item(item["id"]), f"input[{number}].id")
-            return self._stored.items[item["id"]]
-        return self._stored.items.get(item["id"], item) if is_empty_reasoning(item) else item
 
     def _check_triggers(self, settings: list[_SettingItem], context: list[Any], items: list[Any]) -> bool:
         """Return whether the caller wants a summary of the conversation instead of a reply."""
@@ -695,31 +617,11 @@ def _find_settings(items: list[Any], path: str, *, stored: bool) -> Iterator[_Se
         yield _SettingItem(f"{path}[{number}]", items[number], stored)
 
 
-def _drop_summarized(items: list[Any]) -> list[Any]:
-    """Return the items of an earlier response without those that its last summary replaces. Instructions, tools and
-    settings stay."""
-    last = max((number for number, item in enumerate(items) if _is_summary(item)), default=0)
-    return [item for item in items[:last] if _outlives_summary(item)] + items[last:]
-
-
 def _read_summary(body: Json) -> str | None:
     """Return the kind of summary of the reasoning that the caller asks for; `generate_summary` is its old name."""
     reasoning = _as_object(body.get("reasoning"))
     summary = reasoning.get("summary") or reasoning.get("generate_summary")
     return summary if isinstance(summary, str) else None
-
-
-def _is_summary(item: Any) -> bool:
-    if not isinstance(item, dict) or item.get("type") not in COMPACTIONS:
-        return False
-    seal = item.get("encrypted_content")
-    return isinstance(seal, str) and read_seal(seal) is not None
-
-
-def _outlives_summary(item: Any) -> bool:
-    return isinstance(item, dict) and (
-        item.get("type") in ("additional_tools", "configuration_update") or item.get("role") in ("system", "developer")
-    )
 
 
 def _as_object(value: Any) -> Json:

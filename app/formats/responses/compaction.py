@@ -17,7 +17,8 @@ from app.formats.json_object import parse_object
 from app.formats.request_limits import RequestLimits, limit_warnings
 from app.formats.request_memory import CallerMemory
 from app.formats.responses import RESPONSES
-from app.formats.responses.body import ResponsesRequest, find_conversation, find_references, parse_body
+from app.formats.responses.body import ResponsesRequest, parse_body
+from app.formats.responses.given_items import find_conversation, find_references
 from app.formats.responses.passed import make_passed_body
 from app.formats.responses.response import make_item_id
 from app.formats.responses.stream import ResponseEncoder

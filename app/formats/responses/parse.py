@@ -136,7 +136,7 @@ class _ItemParser:
             if result is None:
                 self._searches.append((path, item))
                 return
-            self._say_search(path, result)
+            self._add_sealed_search(path, result)
             if ends_turn:
                 self._close()
             return
@@ -162,11 +162,11 @@ class _ItemParser:
             elif result is None:
                 self._add_provider_item(path, item)
             else:
-                self._say_search(path, result)
+                self._add_sealed_search(path, result)
         if seal.ends_turn:
             self._close()
 
-    def _say_search(self, path: str, result: SealedResult) -> None:
+    def _add_sealed_search(self, path: str, result: SealedResult) -> None:
         self._add_call(path, result.name, result.arguments, result.call_id)
         content = (Text(result.text),) if result.text else ()
         self._held_results.append((path, ToolResult(content, None, result.call_id, result.is_error or None)))
@@ -218,7 +218,7 @@ class _ItemParser:
             return part
         return replace(part, extra={"extra_content": self._signatures[part.id]})
 
-    def _say(self, path: str, *parts: Part, **extra: Any) -> None:
+    def _add_parts(self, path: str, *parts: Part, **extra: Any) -> None:
         """Add to the last message of the turn. After results only calls go on with it."""
         if self._held_results and not all(isinstance(part, ToolCall) for part in parts):
             self._close()
@@ -269,11 +269,11 @@ class _ItemParser:
         extra: dict[str, Any] = {"extra_content": fields} if fields else {}
         if isinstance(item.content, list) and item.content and type(item.content[-1]) is wire.Refusal:
             extra["refusal"] = True
-        self._say(path, *_parse_content(item.content, f"{path}.content"), **extra)
+        self._add_parts(path, *_parse_content(item.content, f"{path}.content"), **extra)
 
     def _add_call(self, path: str, name: str, arguments: str, call_id: str) -> None:
         self._open_calls[call_id] = self._open_calls.get(call_id, 0) + 1
-        self._say(path, ToolCall(name, arguments, call_id, path=path))
+        self._add_parts(path, ToolCall(name, arguments, call_id, path=path))
 
     def _add_tool_list(self, path: str, item: wire.McpListItem) -> None:
         """A list of a server's tools says nothing to a model."""
@@ -289,7 +289,7 @@ class _ItemParser:
         self._approvals.pop(request_id, None)
         if call_id is None:
             call_id = item.id.removeprefix(CALL_PREFIX)
-            self._say_server_call(path, item, call_id)
+            self._add_served_call(path, item, call_id)
         self._held_results.append((path, _read_server_result(item, call_id)))
         if (item.parley or {}).get("ends_turn") is True:
             self._close()
@@ -297,7 +297,7 @@ class _ItemParser:
     def _add_approval_request(self, path: str, item: wire.McpApprovalRequestItem) -> None:
         call_id = item.id.removeprefix(REQUEST_PREFIX)
         self._approval_requests[item.id] = call_id
-        self._say_server_call(path, item, call_id, awaits_approval=True)
+        self._add_served_call(path, item, call_id, awaits_approval=True)
 
     def _add_approval(self, path: str, item: wire.McpApprovalResponseItem) -> None:
         call_id = self._approval_requests.get(item.approval_request_id)
@@ -308,7 +308,7 @@ class _ItemParser:
         else:
             self._approvals[item.approval_request_id] = ToolApproval(call_id, item.approve, item.reason, place)
 
-    def _say_server_call(
+    def _add_served_call(
         self,
         path: str,
         item: wire.McpCallItem | wire.McpApprovalRequestItem,
@@ -320,7 +320,7 @@ class _ItemParser:
         name = make_tool_name(server, item.name) if server else item.name
         self._open_calls[call_id] = self._open_calls.get(call_id, 0) + 1
         call = ToolCall(name, item.arguments, call_id, {}, path, server, item.name, awaits_approval)
-        self._say(path, call)
+        self._add_parts(path, call)
 
     def _add_local_shell_call(self, path: str, item: wire.LocalShellCallItem) -> None:
         call_id = item.call_id or item.id or ""
@@ -394,7 +394,7 @@ class _ItemParser:
             unread = [] if text else [f"{path}: reasoning that another provider has encrypted was left out"]
         if seal and seal.calls:
             self._signatures |= seal.calls
-            self._say(path)
+            self._add_parts(path)
         if not text and not details:
             return
         self._add_details(path, details, *([Reasoning(text)] if text else ()), unread=unread)
@@ -410,7 +410,7 @@ class _ItemParser:
         extra: dict[str, Any] = {"reasoning_details": [*known, *details]} if details else {}
         if unread:
             extra[UNREAD] = [*(self._turn[-1].extra.get(UNREAD, ()) if self._turn else ()), *unread]
-        self._say(path, *parts, **extra)
+        self._add_parts(path, *parts, **extra)
 
 
 _CONTENT = frozenset((Text, Media))

@@ -10,12 +10,11 @@ that it does not know. The warnings are in `parley` of the last Response.
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from typing_extensions import override
 
-from app.chat.accumulator import ReplyMessage, normalize_object
+from app.chat.accumulator import ReplyMessage
 from app.chat.events import (
-    SAID_BY_PASSED,
+    COVERED_BY_PASSED,
     Event,
     Failed,
     Finish,
@@ -26,7 +25,6 @@ from app.chat.events import (
     ToolsListed,
     TurnEnd,
 )
-from app.chat.hosted_tools import HostedKind, HostedResult
 from app.errors import find_code
 from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder, TokenCursor
@@ -36,14 +34,9 @@ from app.formats.responses.items import (
     find_native_item,
     is_custom,
     is_search,
-    join_result,
     make_item,
     make_part,
-    make_search_call,
-    make_server_call,
     write_logprobs,
-    write_tool,
-    write_tool_error,
 )
 from app.formats.responses.native import find_encrypted, has_native_image, make_native_item, read_native_fields
 from app.formats.responses.passed_events import OpenItem, PassedEvents
@@ -57,8 +50,8 @@ from app.formats.responses.response import (
     make_response,
     write_usage,
 )
-from app.formats.responses.tools import REQUEST_PREFIX
-from app.formats.seal import Seal, SealedResult, write_seal
+from app.formats.responses.served_items import ServedItems
+from app.formats.seal import Seal, write_seal
 from app.formats.sequential_calls import SequentialCallsStage
 from app.formats.sse import encode_json
 from app.openai_messages.custom_tools import unwrap_input
@@ -72,7 +65,7 @@ _MOST_HELD = 256
 
 class ResponseEventEncoder(DeltaEncoder):
     """Events of a server of the same API (`Passed`) are sent as they are. Where those end, items and numbers go on from
-    them: what the events have said so far is in the accumulator."""
+    them: what the events have brought so far is in the accumulator."""
 
     _looks_ahead = False
     _is_whole = False
@@ -92,12 +85,7 @@ class ResponseEventEncoder(DeltaEncoder):
         self._awaits_result = False
         """The open item is a call that the gateway runs, whose arguments are whole. What follows it is held back."""
         self._held: list[ReplyMessage] = []
-        self._ends_turn = ""
-        """The id of the last call of a turn that another turn may follow."""
-        self._last_search = ""
-        """The id of the last search of the turn."""
-        self._results: dict[str, SealedResult] = {}
-        """Those of the searches of the turn, by the ids of their items."""
+        self._served = ServedItems(self._events, self._options, info.response_id)
         self._sealed: dict[int, tuple[int, Any]] = {}
         """For each message, which of its opaque fields are in items: how many details, and the extra content."""
         self._ahead: bytes | None = None
@@ -112,8 +100,8 @@ class ResponseEventEncoder(DeltaEncoder):
         self._fails_filtered = self._options.fails_filtered
         self._passes: bool | None = None if info.options.passed else False
         """Whether the server's own events are sent; None before the first one, if they may be."""
-        self._said: list[Event] = []
-        """What the server's own events have said and the accumulator does not have."""
+        self._pending: list[Event] = []
+        """What the server's own events have brought and the accumulator does not have."""
         self._own: OpenItem | None = None
         """The item that the server's own events have left open, until it ends."""
         self._part = 0
@@ -178,8 +166,8 @@ class ResponseEventEncoder(DeltaEncoder):
             return self._ahead
         passed = self._passed
         if passed and self._passes is not False:
-            if self._passes and len(events) == 2 and type(events[0]) is Passed and type(events[1]) in SAID_BY_PASSED:
-                self._said.append(events[1])
+            if self._passes and len(events) == 2 and type(events[0]) is Passed and type(events[1]) in COVERED_BY_PASSED:
+                self._pending.append(events[1])
                 return self._write_passed(passed, events[0])
             return self._feed_passing(passed, events)
         out = super().feed(self._stage.feed(events))
@@ -201,8 +189,8 @@ class ResponseEventEncoder(DeltaEncoder):
         for place, event in enumerate(events):
             if type(event) is Passed:
                 out.append(self._write_passed(passed, event))
-            elif type(event) in SAID_BY_PASSED:
-                self._said.append(event)
+            elif type(event) in COVERED_BY_PASSED:
+                self._pending.append(event)
             elif type(event) is Finish:
                 self.response = passed.make_response(event)
                 out.append(self._write_end(self.response))
@@ -211,26 +199,26 @@ class ResponseEventEncoder(DeltaEncoder):
             elif type(event) is PassedEnd:
                 return b"".join([*out, self._end_passing(passed), self.feed(events[place + 1 :])])
             else:
-                self._said.append(event)
+                self._pending.append(event)
         return b"".join(out)
 
     def _write_passed(self, passed: PassedEvents, event: Passed) -> bytes:
-        if len(self._said) >= _MOST_HELD:
-            self._accumulate_said()
+        if len(self._pending) >= _MOST_HELD:
+            self._accumulate_pending()
         if not event.name.endswith(".added"):
             return passed.write(event)
-        self._accumulate_said()
+        self._accumulate_pending()
         passed.read_blank(self._accumulator)
         return passed.write(event, self._accumulator.open_message)
 
-    def _accumulate_said(self) -> None:
-        said, self._said = self._said, []
-        self._accumulator.feed(said)
+    def _accumulate_pending(self) -> None:
+        pending, self._pending = self._pending, []
+        self._accumulator.feed(pending)
 
     def _end_passing(self, passed: PassedEvents) -> bytes:
         """End the server's own events: items, numbers and the open item go on from them."""
         self._passes = False
-        self._accumulate_said()
+        self._accumulate_pending()
         passed.read_blank(self._accumulator)
         self._accumulator.drop_loose_extra()
         message = self._accumulator.open_message
@@ -337,118 +325,36 @@ class ResponseEventEncoder(DeltaEncoder):
 
     @override
     def _write_turn_end(self, turn: TurnEnd) -> bytes:
-        calls: list[ReplyMessage] = []
-        for message in reversed(self._accumulator.messages):
-            if message.result is not None:
-                break
-            if message.kind == "function_call":
-                calls.append(message)
-        if calls and all(call.server is not None and not call.server.approval for call in calls):
-            self._ends_turn = calls[0].id
-        searches = [call.id for call in calls if call.server is not None and call.server.hosted is not None]
-        self._last_search = searches[0] if searches else ""
+        self._served.end_turn(self._accumulator.messages)
         return b""
 
     @override
     def _write_listed(self, listed: ToolsListed) -> bytes:
-        server = listed.listed
-        if server.server in self._options.listed:
-            return b""
-        item: dict[str, Any] = {"id": self._make_id("mcpl"), "type": "mcp_list_tools", "server_label": server.server}
-        out = self._events.start_item(item | {"tools": []})
-        out += self._events.write_of_item("response.mcp_list_tools.in_progress")
-        if server.error is None:
-            out += self._events.write_of_item("response.mcp_list_tools.completed")
-        else:
-            out += self._events.write_of_item("response.mcp_list_tools.failed")
-        item["tools"] = list(map(write_tool, server.tools))
-        if server.error is not None:
-            item["error"] = server.error
-        return out + self._events.end_item(item)
+        return self._served.write_list(listed.listed)
 
     def _end_server_call(self, message: ReplyMessage, call: ServerCall) -> bytes:
         """Write that the open call has all its arguments. One that waits for approval is an item by itself."""
         self._delta = b""
+        if call.approval and call.hosted is None:
+            self._open = None
+            return self._served.write_approval_request(message, call)
+        self._awaits_result = True
         if call.hosted is not None:
-            self._awaits_result = True
-            return self._start_search(message, call.hosted)
-        if not call.approval:
-            self._awaits_result = True
-            return self._events.write_of_item("response.mcp_call_arguments.done", arguments=message.text)
-        self._open = None
-        item = {
-            "id": f"{REQUEST_PREFIX}{message.id}",
-            "type": "mcp_approval_request",
-            "server_label": call.server,
-            "name": call.tool,
-            "arguments": message.text,
-        }
-        return self._events.start_item(item) + self._events.end_item(item)
-
-    def _start_search(self, message: ReplyMessage, kind: HostedKind) -> bytes:
-        item = make_search_call(self._make_id("ws"), kind, message.text, "in_progress")
-        out = self._events.start_item(item)
-        out += self._events.write_of_item("response.web_search_call.in_progress")
-        return out + self._events.write_of_item("response.web_search_call.searching")
-
-    def _end_search(self, message: ReplyMessage, result: ServerResult, found: HostedResult) -> bytes:
-        """Write the end of a search. What the model has read is kept for the next request: in the item of a stored
-        Response, else in a seal, because clients drop all other fields of the item."""
-        id_ = self._events.item_id
-        item = make_search_call(id_, found.kind, message.text, "failed" if result.is_error else "completed")
-        if self._options.sources and found.entries:
-            item["action"]["sources"] = [{"type": "url", "url": entry.url} for entry in found.entries]
-        is_last = result.id == self._last_search
-        arguments = normalize_object(message.text)
-        sealed = SealedResult(result.id, result.name, arguments, join_result(result), result.is_error)
-        if not self._options.sealed:
-            item["parley"] = {"result": msgspec.to_builtins(sealed), "ends_turn": result.id == self._ends_turn}
-        out = b"" if result.is_error else self._events.write_of_item("response.web_search_call.completed")
-        out += self._events.end_item(item)
-        if not self._options.sealed:
-            return out
-        self._results[id_] = sealed
-        return out + self._write_results() if is_last else out
-
-    def _write_results(self) -> bytes:
-        """Write the results of the searches of a turn as an item that clients send back."""
-        contents, self._results = Seal(results=self._results, ends_turn=self._last_search == self._ends_turn), {}
-        item = {"id": self._make_id("rs"), "type": "reasoning", "summary": [], "status": "in_progress"}
-        item["encrypted_content"] = write_seal(contents)
-        return self._events.start_item(item) + self._events.end_item(item | {"status": "completed"})
+            return self._served.start_search(message, call.hosted)
+        return self._events.write_of_item("response.mcp_call_arguments.done", arguments=message.text)
 
     def _write_result(self, result: ServerResult) -> bytes:
         """Write a result into the open item, or into one of its own if its call is in the request."""
         if self._open is None or self._open.id != result.id or result.index < 0:
-            return self._close_item("completed") + self._write_approved(result)
+            return self._close_item("completed") + self._served.write_approved(result)
         if result.hosted is not None:
-            out = self._end_search(self._open, result, result.hosted)
+            out = self._served.end_search(self._open, result, result.hosted)
             self._held.sort(key=_comes_behind_search)
         else:
             item = make_item(self._events.item_id, self._open, "completed", self._open.text, self._options)
-            out = self._finish_server_call(item, result)
+            out = self._served.end_call(item, result)
         self._open, self._awaits_result = None, False
         return out + self._write_held()
-
-    def _write_approved(self, result: ServerResult) -> bytes:
-        item = make_server_call(result.id, result.server, result.tool, "")
-        item["approval_request_id"] = f"{REQUEST_PREFIX}{result.id}"
-        out = self._events.start_item(item)
-        out += self._events.write_of_item("response.mcp_call.in_progress")
-        if result.arguments:
-            out += self._events.write_of_item("response.mcp_call_arguments.delta", delta=result.arguments)
-        out += self._events.write_of_item("response.mcp_call_arguments.done", arguments=result.arguments)
-        return out + self._finish_server_call(item | {"arguments": result.arguments}, result)
-
-    def _finish_server_call(self, item: dict[str, Any], result: ServerResult) -> bytes:
-        error = None if result.error is None else write_tool_error(result.error, result)
-        status = "completed" if error is None else "failed"
-        output = join_result(result) if error is None else None
-        item |= {"status": status, "output": output, "error": error}
-        if result.id == self._ends_turn or result.index < 0:
-            item["parley"] = {"ends_turn": True}
-        out = self._events.write_of_item(f"response.mcp_call.{status}")
-        return out + self._events.end_item(item)
 
     def _write_held(self) -> bytes:
         """Write what was held back, up to the next call that the gateway runs."""
@@ -610,9 +516,7 @@ class ResponseEventEncoder(DeltaEncoder):
     def _open_server_call(self, message: ReplyMessage, call: ServerCall) -> bytes:
         if call.approval or call.hosted is not None:  # its item has its arguments when it starts
             return b""
-        item = make_server_call(message.id, call.server, call.tool, "")
-        out = self._events.start_item(item)
-        out += self._events.write_of_item("response.mcp_call.in_progress")
+        out = self._served.start_call(message.id, call.server, call.tool)
         self._delta = self._events.make_delta("response.mcp_call_arguments.delta")
         return out
 

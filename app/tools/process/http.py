@@ -13,7 +13,7 @@ import httpx2
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.tools.process.messages import has_half_pair, mend
+from app.tools.process.messages import has_half_pair, repair_halves
 
 LOST, TOO_LARGE, BAD_REQUEST = 502, 413, 400
 _SHOWN = 1000
@@ -170,11 +170,11 @@ class _Body(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async with contextlib.aclosing(self._read()) as chunks:
             if self._most is not None:
-                body = mend(b"".join([data async for data in chunks]))
+                body = repair_halves(b"".join([data async for data in chunks]))
                 self._http.note_body(self._id, body)
                 yield body
                 return
-            async for lines in _mend_lines(chunks, self._http.max_bytes):
+            async for lines in _repair_lines(chunks, self._http.max_bytes):
                 yield lines
 
     async def _read(self) -> AsyncGenerator[bytes, None]:
@@ -199,7 +199,7 @@ class _Body(httpx2.AsyncByteStream):
         self._http._note(self._id, HttpFailure(status, reason, self._has_session))
 
 
-async def _mend_lines(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
+async def _repair_lines(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
     """Mend the lines of a stream of events. A line that is longer than any event may be goes on as it is."""
     parts: list[bytes] = []
     size = 0
@@ -207,18 +207,18 @@ async def _mend_lines(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[
         head, newline, rest = data.rpartition(b"\n")
         if newline or size + len(rest) > most:
             lines = b"".join([*parts, head, newline])
-            yield _mend_data(lines) if newline else lines
+            yield _repair_data(lines) if newline else lines
             parts, size = [], 0
         parts.append(rest)
         size += len(rest)
     yield b"".join(parts)
 
 
-def _mend_data(lines: bytes) -> bytes:
+def _repair_data(lines: bytes) -> bytes:
     if not has_half_pair(lines):
         return lines
     return b"\n".join(
-        b"data: " + mend(line[len(b"data:") :].strip()) if line.startswith(b"data:") else line
+        b"data: " + repair_halves(line[len(b"data:") :].strip()) if line.startswith(b"data:") else line
         for line in lines.split(b"\n")
     )
 

@@ -29,7 +29,7 @@ _HALF_PAIR = re.compile(
 
 def parse_message(line: bytes) -> mcp_types.JSONRPCMessage | None:
     """Return a message; None if the line is none, and no answer to a request of ours either."""
-    for repair in (bytes, mend):
+    for repair in (bytes, repair_halves):
         try:
             # Not `validate_json`, which reads the text once for each kind of message, and keeps all that it read.
             return mcp_types.jsonrpc_message_adapter.validate_python(from_json(repair(line)), by_name=False)
@@ -38,7 +38,7 @@ def parse_message(line: bytes) -> mcp_types.JSONRPCMessage | None:
     return _refuse_unreadable(line)
 
 
-def mend(data: bytes) -> bytes:
+def repair_halves(data: bytes) -> bytes:
     """Return a JSON text with `?` for each half of a surrogate pair, which Python's servers send for names of files
     that are not UTF-8, and U+FFFD for bytes that are not UTF-8. What is not valid JSON or too deep keeps its halves."""
     text = data.decode("utf-8", "replace")

@@ -5,16 +5,16 @@ A model's template is not known where the kind of its server is not, or where a 
 What it refuses is known from its words. Each change is what a profile with the field of that name would have sent.
 """
 
-import hashlib
 import re
 from collections.abc import Callable
 from typing import Any
 
 from app.chat.messages import BRIDGE
+from app.openai_messages.messages import make_short_id
 from app.upstream.api import Repair
+from app.upstream.chat_completions.request import SYSTEM_ROLES, add_user
 
 Json = dict[str, Any]
-_SYSTEM = ("system", "developer")
 _BLANK = " "
 """Templates and servers take an empty text as missing."""
 _NO_IMAGE = "[an image, which this model cannot see]"
@@ -34,13 +34,13 @@ def _list_parts(content: Any) -> list[Any]:
 
 
 def _merge_system(messages: list[Json]) -> list[Json]:
-    systems = [message for message in messages if message.get("role") in _SYSTEM]
+    systems = [message for message in messages if message.get("role") in SYSTEM_ROLES]
     if not systems:
         return messages
     content: Any = None
     for message in systems:
         content = _join(content, message.get("content"))
-    return [{"role": "system", "content": content}, *(one for one in messages if one.get("role") not in _SYSTEM)]
+    return [{"role": "system", "content": content}, *(one for one in messages if one.get("role") not in SYSTEM_ROLES)]
 
 
 def _move_system_to_user(messages: list[Json]) -> list[Json]:
@@ -78,15 +78,6 @@ def _put_assistant_behind_results(messages: list[Json]) -> list[Json]:
     return bridged
 
 
-def _add_user(messages: list[Json]) -> list[Json]:
-    if not messages or any(message.get("role") == "user" for message in messages):
-        return messages
-    begin = next((place for place, one in enumerate(messages) if one.get("role") not in _SYSTEM), None)
-    if begin is None:
-        return [*messages[:-1], {**messages[-1], "role": "user"}]
-    return [*messages[:begin], {"role": "user", "content": BRIDGE}, *messages[begin:]]
-
-
 def _fill_reasoning(messages: list[Json]) -> list[Json]:
     return [
         {**message, "reasoning_content": _BLANK}
@@ -108,10 +99,7 @@ def _with_short_ids(message: Json) -> Json:
 
 
 def _shorten(id_: Any) -> Any:
-    """Return nine letters and digits, which are the same wherever the id stands."""
-    if not isinstance(id_, str) or re.fullmatch("[A-Za-z0-9]{9}", id_):
-        return id_
-    return hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+    return make_short_id(id_) if isinstance(id_, str) else id_
 
 
 def _describe_images(messages: list[Json]) -> list[Json]:
@@ -183,7 +171,7 @@ MESSAGE_REPAIRS = {
     "needs_user": _make(
         r"no user query found|(?:must|should) (?:contain|include|have) (?:at least )?(?:one|a) .?user.? message|"
         r"messages parameter is illegal",
-        _add_user,
+        add_user,
         "the model server refuses a conversation without a message of the user: a short one was added. Set "
         "`needs_user = true` in the model's profile",
     ),

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-_SKIP = "skip_thought_signature_validator"
-"""The signature that Gemini does not check (ai.google.dev/gemini-api/docs/thought-signatures, FAQ)."""
+from app.openai_messages.messages import UNCHECKED, sign
 
 
 def strip_reasoning(body: dict[str, Any]) -> dict[str, Any] | None:
@@ -22,9 +21,6 @@ def _skip_signatures(message: dict[str, Any]) -> dict[str, Any]:
 
 def _skip_signature(call: dict[str, Any], place: int) -> dict[str, Any]:
     content = call.get("extra_content")
-    given = content if isinstance(content, dict) else {}
-    google = given.get("google")
-    own = google if isinstance(google, dict) else {}
-    if place and "thought_signature" not in own:
-        return call
-    return {**call, "extra_content": {**given, "google": {**own, "thought_signature": _SKIP}}}
+    google = content.get("google") if isinstance(content, dict) else None
+    is_signed = isinstance(google, dict) and "thought_signature" in google
+    return call if place and not is_signed else sign(call, UNCHECKED)

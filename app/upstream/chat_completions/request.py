@@ -1,8 +1,7 @@
 """Build the request body for one model server. Identical requests give identical bytes: the keys have a fixed order.
 
 The caller's `extra_body` overrides every field except those of `_RESERVED`, which choose the model and the way its
-reply is read. An object in it is merged into the gateway's own object key by key, so that a chat template's option
-does not undo the thinking switch.
+reply is read; tools and objects in it are added (`merge_extra`).
 """
 
 from collections.abc import Mapping
@@ -17,8 +16,9 @@ from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.profiles.thinking import is_thinking
-from app.upstream.api import limit_temperature, should_stream, write_tools
+from app.upstream.api import limit_temperature, merge_extra, should_stream, write_tools
 from app.upstream.chat_completions.thinking import ASKED, FIELDS, write_thinking
+from app.upstream.request_options import find_chosen_function
 from app.validation.violations import json_path
 
 _TRANSLATED = frozenset(
@@ -38,7 +38,7 @@ _TRANSLATED = frozenset(
     }
 )
 _TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
-_SYSTEM = ("system", "developer")
+SYSTEM_ROLES = ("system", "developer")
 _ONE_REPLY = ("n", "best_of")
 """Fields of `extra_body` that must be 1, because a request has one reply."""
 _NOT_RETURNED = {
@@ -66,8 +66,8 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     )
     if before is not None:
         messages = [msgspec.Raw(before.written), *messages]
-    elif profile.needs_user and messages and not any(message["role"] == "user" for message in messages):
-        messages = _add_user(messages)
+    elif profile.needs_user:
+        messages = add_user(messages)
     streams = should_stream(request, profile)
     body: dict[str, Any] = {"model": model, "messages": messages, "stream": streams}
     warnings: list[str] = []
@@ -85,10 +85,12 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     return body, warnings
 
 
-def _add_user(messages: list[Any]) -> list[Any]:
-    """Return the messages with one of the user: the last system message if there are only such, else a short one
-    before the first message of another role."""
-    begin = next((place for place, message in enumerate(messages) if message["role"] not in _SYSTEM), None)
+def add_user(messages: list[Any]) -> list[Any]:
+    """Return the messages with one of the user, if they have none: the last system message if there are only such, else
+    a short one before the first message of another role."""
+    if not messages or any(message.get("role") == "user" for message in messages):
+        return messages
+    begin = next((place for place, message in enumerate(messages) if message.get("role") not in SYSTEM_ROLES), None)
     if begin is None:
         return [*messages[:-1], {**messages[-1], "role": "user"}]
     return [*messages[:begin], {"role": "user", "content": BRIDGE}, *messages[begin:]]
@@ -196,7 +198,8 @@ class _BodyBuilder:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        self._body["tools"] = write_tools(self._tools, _write_tool, self._known)
+        is_final = "tools" not in (self._params.get("extra_body") or {})
+        self._body["tools"] = write_tools(self._tools, _write_tool, self._known if is_final else None)
         if choice is not None:
             self._add_tool_choice(name, choice)
         name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
@@ -206,7 +209,7 @@ class _BodyBuilder:
             self._warn_unsent(name)
 
     def _add_tool_choice(self, name: str, choice: Any) -> None:
-        named = _find_chosen_name(choice)
+        named = find_chosen_function(choice)
         if named is None:
             self._set_tool_choice(name, choice)
         elif named not in {tool.name for tool in self._tools}:
@@ -271,7 +274,7 @@ class _BodyBuilder:
             return False
         for field in FIELDS:
             self._body.pop(field, None)
-        self._body |= {field: _merge_extra(self._body.get(field), value) for field, value in off.items()}
+        self._body |= {field: merge_extra(field, self._body.get(field), value) for field, value in off.items()}
         self.warnings.append(f"thinking was switched off for {self._paths.param(name)}: {why}")
         return True
 
@@ -289,27 +292,12 @@ class _BodyBuilder:
             else:
                 if name in _NOT_RETURNED and extra[name]:
                     self.warnings.append(f"{path} is sent, but {_NOT_RETURNED[name]}")
-                self._body[name] = _merge_extra(self._body.get(name), extra[name])
+                self._body[name] = merge_extra(name, self._body.get(name), extra[name])
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
     body: dict[str, Any] = {"type": "function", "function": complete_function(tool.schema, tool.encoded)}
     return body | {"cache_control": dict(tool.mark.value)} if tool.mark else body
-
-
-def _find_chosen_name(choice: Any) -> str | None:
-    """Return the function that must be called; None for `auto`, `none` and `required`.
-
-    The object form can name a function called `auto`.
-    """
-    if isinstance(choice, dict):
-        function = choice.get("function")
-        return str(function.get("name")) if isinstance(function, dict) else ""
-    return None if choice in ("auto", "none", "required") else str(choice)
-
-
-def _merge_extra(ours: Any, given: Any) -> Any:
-    return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given
 
 
 def _mark_continuation(profile: Profile, body: dict[str, Any]) -> None:

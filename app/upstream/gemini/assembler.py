@@ -50,7 +50,7 @@ _MEDIA = ("image", "audio")
 MAX_ITEMS = 10_000
 """The limit of one reply."""
 MAX_CITED_TEXTS = 100
-"""The sources of further texts of a reply are told at its end, because each time the whole text is looked at."""
+"""The sources of further texts of a reply come at its end, because each time the whole text is looked at."""
 _ANY_TEXT = "."
 
 
@@ -70,8 +70,8 @@ class _Call:
         """More of the last text is to come."""
 
 
-class _Told:
-    """A call that was told."""
+class _SeenCall:
+    """A call that has come."""
 
     __slots__ = ("arguments", "is_signed", "name", "number")
 
@@ -124,7 +124,7 @@ class GeminiAssembler:
         """The items that stand before the next message."""
         self._grounding: list[Json] = []
         self._cited: set[Passage] = set()
-        self._told: dict[str, _Told] = {}
+        self._seen_calls: dict[str, _SeenCall] = {}
         """The calls that have an id, by it."""
         self._warnings: list[str] = []
 
@@ -360,11 +360,11 @@ class GeminiAssembler:
         return not self.ended
 
     def _repeat_call(self, call: _Call, arguments: str, out: list[Event]) -> bool:
-        """Return whether a call was told before, with the same id: relays tell it again with its signature, or without
+        """Return whether a call has come before, with the same id: relays send it again with its signature, or without
         (vertesia/llumiverse#470)."""
-        told = _Told(call.name, arguments, self._call_count, is_signed=call.signature is not None)
-        earlier = self._told.setdefault(call.id or "", told)
-        if earlier is told or earlier.name != call.name or earlier.arguments != arguments:
+        seen = _SeenCall(call.name, arguments, self._call_count, is_signed=call.signature is not None)
+        earlier = self._seen_calls.setdefault(call.id or "", seen)
+        if earlier is seen or earlier.name != call.name or earlier.arguments != arguments:
             return False
         self._has_inferred = True
         if call.signature is not None and not earlier.is_signed:
@@ -433,10 +433,10 @@ class GeminiAssembler:
 
     def _find_ending(self, word: str) -> Ending:
         ending = find_ending(word)
-        return Ending(fault="server_error") if word == _OTHER and not self._said_anything else ending
+        return Ending(fault="server_error") if word == _OTHER and not self._has_output else ending
 
     @property
-    def _said_anything(self) -> bool:
+    def _has_output(self) -> bool:
         return self._has_content or self._call is not None
 
     def _add_last_fields(self, out: list[Event]) -> None:
@@ -448,7 +448,7 @@ class GeminiAssembler:
             out.append(_sign_message(self._signature, NEXT_MESSAGE))
 
     def _end_text(self, out: list[Event]) -> None:
-        """End the open text, if there is one. What is known of its sources is told with it."""
+        """End the open text, if there is one. What is known of its sources comes with it."""
         if self._in_text and self._grounding and self._cited_texts < MAX_CITED_TEXTS:
             self._cited_texts += 1
             self._add_citations(-1, out)

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
+from typing_extensions import override
 
-from app.chat.messages import SEAL_PREFIX, ChatRequest, Media, Message, Source, Tool, ToolResult, WrittenMessages
+from app.chat.messages import SEAL_PREFIX, ChatRequest, Media, Source, Tool, ToolResult, WrittenMessages
 from app.errors import InvalidInput, Violation
 from app.openai_messages.content_parts import find_violations
 from app.openai_messages.grouping import group_beginning, group_messages
@@ -25,10 +26,10 @@ from app.upstream.gemini.request import build_options, write_openapi_tool, write
 from app.upstream.own_body import (
     ORPHAN,
     Block,
+    OwnConversation,
     add_orphans,
     add_tools,
     choose_written,
-    divide_into_blocks,
     encode_own_tools,
     find_units,
     name_tool,
@@ -37,6 +38,7 @@ from app.upstream.own_body import (
     split_violations,
     warn_of_unsent,
 )
+from app.upstream.request_options import NO_PARAMETER
 
 Json = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
@@ -58,7 +60,6 @@ _CODE = ("executableCode", "codeExecutionResult")
 _SEALED = re.compile(rf"{re.escape(SEAL_PREFIX)}|cGFybGV5MS[4-7]")
 """How a seal of the gateway begins, as it is and in base64."""
 _OPTIONS = "generationConfig"
-_NO_PARAMETER = "this model's server has no such parameter"
 
 
 def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json, list[str]]:
@@ -96,7 +97,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         body["tools"] = tools
     elif source.body.get("tools") or profile.takes != "all":
         body.pop("toolConfig", None)
-    warnings += warn_of_unsent(vendor) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
+    warnings += warn_of_unsent(vendor) + [f"{name} was not sent: {NO_PARAMETER}" for name in lacking]
     warnings += [text for text in now.warnings if text not in base.warnings]
     return body, [*conversation.warnings, *warnings]
 
@@ -163,17 +164,11 @@ def _write_conversation(request: ChatRequest, source: Source, profile: Profile) 
     return _Conversation(writer.system, writer.contents, writer.warnings)
 
 
-class _OwnWriter:
-    """Writes a conversation from the client's own entries, as far as nothing changed them."""
-
+class _OwnWriter(OwnConversation):
     def __init__(
         self, request: ChatRequest, source: Source, profile: Profile, violations: Sequence[Violation] = ()
     ) -> None:
-        """`violations` are those of entries that can only be sent as they came: their own server says what is wrong."""
-        self._violations = violations
-        self._request = request
-        self._source = source
-        self._profile = profile
+        super().__init__(request, source, profile, violations)
         self._entries: Sequence[Any] = source.canonical.get("contents") or ()
         self._base = ConversationWriter(request, profile.neutral, is_own=True)
         self._now = ConversationWriter(request, profile, is_own=True)
@@ -181,30 +176,23 @@ class _OwnWriter:
         self._is_new = False
         """The last content was translated, so that another one of its role can be joined to it."""
         self.system: Any = None
-        self.system_is_own = False
-        """The system's field is that of the client's own body."""
-        self.warnings: list[str] = []
 
     def write(self, groups: Sequence[MessageGroup]) -> None:
         system = self._write_system(groups) if self._request.before is None else self._take_system()
-        for block in divide_into_blocks(self._source, groups):
-            if not system or not any(group is one for group in block.groups for one in system):
-                self._add_block(block)
+        for block in self._divide(groups, system):
+            self._add_block(block)
 
-    def _write_system(self, groups: Sequence[MessageGroup]) -> list[MessageGroup]:
+    def _write_system(self, groups: Sequence[MessageGroup]) -> Sequence[MessageGroup]:
         """Write the system's field; return the groups that are part of it."""
-        count = next((place for place, group in enumerate(groups) if not self._is_system(group)), len(groups))
-        present = [message for group in groups[:count] for message in group.sources]
-        read = [message for message in self._source.messages if self._is_field(message)]
-        self.system_is_own = len(present) == len(read) and all(map(is_, present, read))
+        system = self._find_system(groups)
         if self.system_is_own:
             self.system = self._source.body.get("systemInstruction")
         else:
-            text = self._now.write_system(groups[:count])
+            text = self._now.write_system(system)
             self.system = None if text is None else {"parts": [{"text": text}]}
-        return list(groups[:count])
+        return system
 
-    def _take_system(self) -> list[MessageGroup]:
+    def _take_system(self) -> Sequence[MessageGroup]:
         """Take the system's field from the beginning; none of the groups after it is part of it."""
         assert self._request.before is not None
         known: _System = self._request.before.state
@@ -212,18 +200,10 @@ class _OwnWriter:
         self.system = self._source.body.get("systemInstruction") if known.is_own else known.written
         return []
 
-    def _is_system(self, group: MessageGroup) -> bool:
-        """Whether leading messages belong to the field, which is the only place that the API has for them."""
-        return group.role == "system" and (self._profile.system != "anywhere" or self._is_field(group.sources[0]))
-
-    def _is_field(self, message: Message) -> bool:
-        """Whether a message is from the system's field, or the gateway's own."""
-        return message.role == "system" and self._source.find_number(message.path) < 0
-
     def _add_block(self, block: Block) -> None:
         is_orphan = any(group.role == ORPHAN for group in block.groups)
         if is_orphan or (self._violations and not all(map(_is_writable, block.groups))):
-            self._add_unwritable(block)
+            self._add_untranslated(block)
             return
         if not block.is_kept:
             self._add_now(block)
@@ -244,17 +224,12 @@ class _OwnWriter:
             self.warnings += warnings
             self._add_own(merged)
 
-    def _add_unwritable(self, block: Block) -> None:
-        """Add entries of which there is no translation."""
-        takes = all(map(self._takes, self._read_entries(block))) and not self._has_unsent(block)
-        if not block.is_kept or not takes:
-            raise InvalidInput(self._violations)
-        self._add_own(block.entries)
-
+    @override
     def _read_entries(self, block: Block) -> list[Any]:
         """Return the entries of a block in the documentation's spelling."""
         return [self._entries[number] for number in block.numbers]
 
+    @override
     def _add_own(self, entries: Sequence[Any]) -> None:
         self._add_contents(entries, joins=self._is_new)
         self._is_new = False
@@ -275,9 +250,6 @@ class _OwnWriter:
         self._add_contents(now, joins=True)
         self._is_new = True
 
-    def _has_unsent(self, block: Block) -> bool:
-        return not self._source.unsent.isdisjoint(block.numbers)
-
     def _is_concerned(self, group: MessageGroup) -> bool:
         """Whether a rule of the profile is about something in these messages, so that both translations must be
         compared."""
@@ -285,6 +257,7 @@ class _OwnWriter:
             return self._profile.system != "anywhere"
         return bool(group.calls) and (self._profile.call_ids == "none" or not self._profile.replay_extra_content)
 
+    @override
     def _takes(self, entry: Any) -> bool:
         return all(map(self._takes_part, _list_parts(entry)))
 

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from app.chat.known_conversation import is_same
+from app.openai_messages.messages import UNCHECKED
 from app.upstream.api import Repair
 from app.upstream.gemini.conversation import SIGNATURE, sign_first_call
 from app.upstream.gemini.schemas import write_openapi
 
 Json = dict[str, Any]
-SKIPPED = "skip_thought_signature_validator"
-"""A signature that is not checked (ai.google.dev/gemini-api/docs/thought-signatures, FAQ)."""
 _SIGNATURES = (SIGNATURE, "thought_signature")
 """In both spellings, as clients write them."""
 _BUDGETS = {"MINIMAL": 0, "LOW": 1024, "MEDIUM": 8192, "HIGH": 24_576}
@@ -116,14 +115,14 @@ def _change_contents(body: Json, change: Callable[[Json], Json]) -> Json | None:
 
 def _sign(content: Json) -> Json:
     parts = [dict(part) if isinstance(part, dict) else part for part in content["parts"]]
-    sign_first_call({"parts": [part for part in parts if isinstance(part, dict)]}, SKIPPED)
+    sign_first_call({"parts": [part for part in parts if isinstance(part, dict)]}, UNCHECKED)
     return {**content, "parts": parts}
 
 
 def _drop_signature(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
-    return {name: value for name, value in part.items() if name not in _SIGNATURES or value in (None, SKIPPED)}
+    return {name: value for name, value in part.items() if name not in _SIGNATURES or value in (None, UNCHECKED)}
 
 
 def _drop_id(part: Any) -> Any:

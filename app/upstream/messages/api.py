@@ -2,11 +2,12 @@
 
 from app.profiles import Profile
 from app.upstream.api import Api
-from app.upstream.messages.assembler import MessageAssembler, PassingAssembler
+from app.upstream.messages.assembler import MessageAssembler
 from app.upstream.messages.conversation import write_beginning
 from app.upstream.messages.decoder import ObjectDecoder, decode, decode_kept
 from app.upstream.messages.own import build_own, write_own_beginning
 from app.upstream.messages.passed_body import build_passed
+from app.upstream.messages.passing import PassingAssembler
 from app.upstream.messages.repair import PREFILL_REPAIR, SYSTEM_REPAIRS, strip_reasoning
 from app.upstream.messages.request import build
 from app.upstream.refused_fields import SAMPLING, make_hint_repairs, make_option_repairs, make_tool_field_repairs

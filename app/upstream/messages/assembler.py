@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
-from typing_extensions import override
 
 from app.chat.events import (
     NEXT_MESSAGE,
@@ -26,21 +25,31 @@ from app.chat.events import (
     Failed,
     Fault,
     Finish,
-    Passed,
-    PassedEnd,
     ReasoningDelta,
     TextDelta,
 )
 from app.upstream import faults
 from app.upstream.causes import NOT_A_REPLY
 from app.upstream.messages import FORMAT
-from app.upstream.messages.decoder import decode, decode_kept
-from app.upstream.messages.objects import KeptObject, RaggedObject
+from app.upstream.messages.blocks import (
+    BLOCK_OF_DELTA,
+    TYPES_OF_DELTAS,
+    UNKNOWN,
+    ReplyBlock,
+    complete_item,
+    extend_item,
+    has_early_input,
+    is_misplaced,
+    is_repeated,
+    lacks_fields,
+)
+from app.upstream.messages.decoder import decode
+from app.upstream.messages.objects import RaggedObject
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
-from app.upstream.reply.odd_json import clean, read_text
-from app.upstream.reply.partial_tool_call import NO_ARGUMENTS, clean_name, remove_space
-from app.upstream.reply.sse import EVENT_NAME, ErrorEvent, MalformedData, StreamDone
+from app.upstream.reply.odd_json import read_text
+from app.upstream.reply.partial_tool_call import NO_ARGUMENTS, remove_space
+from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import normalize_usage
@@ -48,15 +57,6 @@ from app.upstream.reply.usual_decoder import RepeatedEvent
 
 MAX_BLOCKS = 10_000
 """The limit of one reply."""
-_BLOCK_OF_DELTA = {
-    "text_delta": "text",
-    "citations_delta": "text",
-    "thinking_delta": "thinking",
-    "signature_delta": "thinking",
-}
-_TYPES_OF_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "tool_use"}
-"""The deltas of a text, each with the type of its block."""
-_FIELDS_OF_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _METRICS = {
     "inputTokenCount": "input_tokens",
     "outputTokenCount": "output_tokens",
@@ -64,30 +64,9 @@ _METRICS = {
     "cacheWriteInputTokenCount": "cache_creation_input_tokens",
 }
 """Bedrock's names of counts of tokens, and the API's own."""
-_ANY_TEXT = "."
-_UNKNOWN = "unknown"
-"""The type of a block whose start has not come, if its deltas do not tell it."""
+ANY_TEXT = "."
 _DIRECT = "direct"
 """The `caller` of a call that the model itself makes."""
-
-
-class _Block:
-    """A content block of the reply."""
-
-    __slots__ = ("call", "citations", "half", "item", "parts", "signature", "type")
-
-    def __init__(self, item: dict[str, Any]) -> None:
-        self.item = item
-        """The block as it began."""
-        self.type = item.get("type")
-        self.parts: list[str] = []
-        """The pieces of its thinking, or of the JSON of its input."""
-        self.half = ""
-        """The first half of a character outside the basic plane, whose second half comes with the next delta."""
-        self.signature = ""
-        self.citations: list[Any] = []
-        self.call = -1
-        """The number of the call among those of the reply."""
 
 
 _Item: TypeAlias = dict[str, Any] | RepeatedEvent | StreamDone | ErrorEvent | MalformedData
@@ -112,7 +91,7 @@ class MessageAssembler:
     _last_received = 0
     _call_count = 0
     _block_count = 0
-    _run: _Block | None = None
+    _run: ReplyBlock | None = None
     """The block that the last repeated event was a delta of."""
     _run_kind = ""
     """The type of this delta."""
@@ -126,11 +105,11 @@ class MessageAssembler:
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
         self._call_ids: set[str] = set()
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, ReplyBlock] = {}
         """The blocks that are open, by index."""
-        self._ended_calls: dict[int, _Block] = {}
+        self._ended_calls: dict[int, ReplyBlock] = {}
         """The calls that have ended, by index: a part of their input may come behind that."""
-        self._thoughts: list[_Block] = []
+        self._thoughts: list[ReplyBlock] = []
         """The thinking blocks that have ended, in a row: they are one message."""
         self._opaque: list[dict[str, Any]] = []
         """The items that stand before the next message."""
@@ -182,7 +161,7 @@ class MessageAssembler:
     def _begin_run(self, value: dict[str, Any]) -> bool:
         """Let `_extend_run` take the deltas that are like this one, if adding their text is all that is to be done."""
         block, kind = self._blocks.get(self._read_index(value)), value["delta"]["type"]
-        if block is None or (kind != "input_json_delta" and _BLOCK_OF_DELTA[kind] != block.type):
+        if block is None or (kind != "input_json_delta" and BLOCK_OF_DELTA[kind] != block.type):
             return False
         self._run, self._run_kind = block, kind
         return True
@@ -354,17 +333,17 @@ class MessageAssembler:
         earlier, early = self._blocks.get(index), []
         if earlier is not None:
             self._has_inferred = True
-            if _is_repeated(earlier, item):
+            if is_repeated(earlier, item):
                 return
-            if earlier.type == _UNKNOWN and item.get("type") == "tool_use":
+            if earlier.type == UNKNOWN and item.get("type") == "tool_use":
                 early = earlier.parts
             else:
                 self._stop_block(earlier, out)
-        block = self._blocks[index] = _Block(item)
+        block = self._blocks[index] = ReplyBlock(item)
         self._ended_calls.pop(index, None)
         # clients append blocks, and then find them by their index
-        self._has_inferred = self._has_inferred or index != self._block_count - 1 or _lacks_fields(item)
-        if value.get("type") == "content_block_start" and _has_early_input(item):
+        self._has_inferred = self._has_inferred or index != self._block_count - 1 or lacks_fields(item)
+        if value.get("type") == "content_block_start" and has_early_input(item):
             self._has_inferred = True
         match block.type:
             case "text":
@@ -386,7 +365,7 @@ class MessageAssembler:
             return
         self._received += 1
         block = self._blocks.get(self._read_index(value))
-        if block is not None and _is_misplaced(delta, block):
+        if block is not None and is_misplaced(delta, block):
             block = self._find_fitting(value, delta, block, out)
         if block is None and delta.get("type") == "input_json_delta":
             self._has_inferred = True
@@ -409,21 +388,21 @@ class MessageAssembler:
             case "citations_delta" if block.type == "text":
                 block.citations.append(delta.get("citation"))
             case _:
-                _extend_item(block, delta)
+                extend_item(block, delta)
 
-    def _infer_block(self, index: int, delta: Mapping[str, Any]) -> _Block:
+    def _infer_block(self, index: int, delta: Mapping[str, Any]) -> ReplyBlock:
         """Open the block that a delta belongs to whose start has not come."""
         self._has_inferred = self.started = self._has_block = True
-        block = self._blocks[index] = _Block({"type": _BLOCK_OF_DELTA.get(str(delta.get("type")), _UNKNOWN)})
+        block = self._blocks[index] = ReplyBlock({"type": BLOCK_OF_DELTA.get(str(delta.get("type")), UNKNOWN)})
         return block
 
     def _find_fitting(
-        self, value: Mapping[str, Any], delta: Mapping[str, Any], block: _Block, out: list[Event]
-    ) -> _Block:
+        self, value: Mapping[str, Any], delta: Mapping[str, Any], block: ReplyBlock, out: list[Event]
+    ) -> ReplyBlock:
         """Return the block that takes a delta which the one of its index cannot take. A call stays open, because a part
         of its input can still come; reasoning ends where a text begins, and a text where reasoning begins."""
         self._has_inferred = True
-        index, type_ = self._read_index(value), _TYPES_OF_DELTAS[str(delta.get("type"))]
+        index, type_ = self._read_index(value), TYPES_OF_DELTAS[str(delta.get("type"))]
         if type_ != "tool_use" and block.type != "tool_use":
             self._stop_block(self._blocks.pop(index), out)
             return self._infer_block(index, delta)
@@ -435,7 +414,7 @@ class MessageAssembler:
         self._has_inferred = self._has_inferred or value is not None
         return read_text(value)
 
-    def _add_text(self, block: _Block, text: Any, out: list[Event], *, ragged: bool) -> None:
+    def _add_text(self, block: ReplyBlock, text: Any, out: list[Event], *, ragged: bool) -> None:
         if not isinstance(text, str):
             text = self._read_odd(text)
             if text is None:
@@ -447,7 +426,7 @@ class MessageAssembler:
                 self._begin_content(text, out)
             out.append(TextDelta(text))
 
-    def _add_thinking(self, block: _Block, text: Any, out: list[Event], *, ragged: bool) -> None:
+    def _add_thinking(self, block: ReplyBlock, text: Any, out: list[Event], *, ragged: bool) -> None:
         if not isinstance(text, str):
             text = self._read_odd(text)
             if text is None:
@@ -463,7 +442,7 @@ class MessageAssembler:
                 self._calls.seal_last_call(text, out)
             out.append(ReasoningDelta(text))
 
-    def _open_call(self, block: _Block, out: list[Event]) -> None:
+    def _open_call(self, block: ReplyBlock, out: list[Event]) -> None:
         block.call, self._call_count = self._call_count, self._call_count + 1
         self._begin_content("", out)
         item = block.item
@@ -482,7 +461,7 @@ class MessageAssembler:
             out,
         )
 
-    def _add_input(self, block: _Block, text: Any, out: list[Event], *, ragged: bool) -> None:
+    def _add_input(self, block: ReplyBlock, text: Any, out: list[Event], *, ragged: bool) -> None:
         if not isinstance(text, str):
             if not isinstance(text, dict | list):
                 return
@@ -502,7 +481,7 @@ class MessageAssembler:
             text = f"the model server's reply has more than {MAX_CALLS} tool calls"
             self._fail(faults.make_fault("upstream_protocol", text, cause="reply_too_large"), out)
 
-    def _find_ended_call(self, index: int, out: list[Event]) -> _Block | None:
+    def _find_ended_call(self, index: int, out: list[Event]) -> ReplyBlock | None:
         """Return the call of which a part of the input comes behind its end."""
         return self._ended_calls.get(index)
 
@@ -512,7 +491,7 @@ class MessageAssembler:
         if block is not None and block.type == "tool_use" and block.parts:
             self._ended_calls[index] = block
 
-    def _stop_block(self, block: _Block | None, out: list[Event]) -> None:
+    def _stop_block(self, block: ReplyBlock | None, out: list[Event]) -> None:
         if block is None:
             return
         half, block.half = block.half, ""
@@ -528,7 +507,7 @@ class MessageAssembler:
                 self._thoughts.append(block)
             case "tool_use":
                 self._complete_input(block, out)
-            case kind if kind == _UNKNOWN and remove_space("".join(block.parts)) not in NO_ARGUMENTS:
+            case kind if kind == UNKNOWN and remove_space("".join(block.parts)) not in NO_ARGUMENTS:
                 self._open_call(block, out)  # it has no name
                 function = FunctionFragment(arguments="".join(block.parts))
                 self._feed_call(ToolCallFragment(block.call, function=function), out)
@@ -536,9 +515,9 @@ class MessageAssembler:
                 item = {"type": "reasoning.encrypted", "data": block.item.get("data"), "format": FORMAT}
                 self._add_opaque(item, out)
             case _:
-                self._add_opaque({"type": "provider.item", "item": _complete_item(block), "format": FORMAT}, out)
+                self._add_opaque({"type": "provider.item", "item": complete_item(block), "format": FORMAT}, out)
 
-    def _complete_input(self, block: _Block, out: list[Event]) -> None:
+    def _complete_input(self, block: ReplyBlock, out: list[Event]) -> None:
         """The input in the start of the block is the arguments, if no delta came."""
         given = block.item.get("input")
         if given and not block.parts:
@@ -548,7 +527,7 @@ class MessageAssembler:
     def _add_opaque(self, item: dict[str, Any], out: list[Event]) -> None:
         """Add what must come back before the next message. At the end of the reply it belongs to the last one."""
         self._close_thoughts(out)
-        self._calls.seal_last_call(_ANY_TEXT, out)
+        self._calls.seal_last_call(ANY_TEXT, out)
         self._opaque.append(item)
 
     def _place_opaque(self, index: int, out: list[Event]) -> None:
@@ -654,103 +633,6 @@ class MessageAssembler:
         )
 
 
-class PassingAssembler(MessageAssembler):
-    """Returns the server's own events, too, in their order and before what they bring. They are held until the reply
-    has begun, because before that another server may be tried. They end with the first one from which something had to
-    be inferred."""
-
-    def __init__(self, reply_id: str) -> None:
-        super().__init__(reply_id)
-        self._passed: list[Event] = []
-        self._has_begun = False
-        self._passes = True
-        self._detail_count = 0
-
-    @override
-    def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
-        data = item.get_json()
-        if item.earlier is self._earlier:
-            if self._passes:
-                out.append(Passed("content_block_delta", data.decode()))
-            self._extend_run(item.text, out)
-            return
-        value = decode_kept(data)
-        self._feed_object(value, out)
-        if self._has_begun and self._begin_run(value):
-            self._earlier = item.earlier
-
-    @override
-    def _feed_object(self, value: dict[str, Any], out: list[Event]) -> None:
-        if not self._passes:
-            self._take_object(value, out)
-            return
-        brought: list[Event] = []
-        self._take_object(value, brought)
-        failed = bool(brought) and type(brought[-1]) is Failed
-        details, self._detail_count = self._detail_count, 0
-        if self._has_inferred and not failed:
-            self._passes = False
-            out += [*self._passed, PassedEnd(), *brought]
-            return
-        name = value.get("type")
-        if isinstance(name, str) and EVENT_NAME.fullmatch(name) and not failed and isinstance(value, KeptObject):
-            self._passed.append(Passed(name, value.text, details))
-        self._has_begun = self._has_begun or (bool(brought) and not failed)
-        if self._has_begun:
-            out += self._passed
-            self._passed = []
-        out += brought
-
-    @override
-    def _find_ended_call(self, index: int, out: list[Event]) -> _Block | None:
-        call = super()._find_ended_call(index, out)
-        if call is not None and self._passes:  # the client has read that the call is complete
-            text = "the model server sent a part of a call's input behind the end of the call"
-            self._fail(faults.make_fault("upstream_protocol", text), out)
-        return call
-
-    @override
-    def _stop_block(self, block: _Block | None, out: list[Event]) -> None:
-        if block is not None and _has_detail(block):
-            self._detail_count += 1
-        super()._stop_block(block, out)
-        if block is not None and block.type == "tool_use":  # the client knows it, so the stages must
-            self._calls.seal_last_call(_ANY_TEXT, out)
-
-    @override
-    def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
-        events = super().close(junk, fault)
-        held, self._passed = self._passed, []
-        return held + events if events and type(events[-1]) is Finish else events
-
-
-def _has_detail(block: _Block) -> bool:
-    """Whether the end of the block leads to an item of `reasoning_details`."""
-    return bool(block.signature) if block.type == "thinking" else block.type not in ("text", "tool_use")
-
-
-def _has_early_input(item: Mapping[str, Any]) -> bool:
-    """Whether the start of a call has its input, which Claude Code reads from deltas alone (inflaborg/ccrelay#119).
-    Anthropic sends it so for calls of code that it runs."""
-    return item.get("type") == "tool_use" and bool(item.get("input")) and item.get("caller") is None
-
-
-def _lacks_fields(item: Mapping[str, Any]) -> bool:
-    """Whether the start of a block lacks what clients read of it."""
-    match item.get("type"):
-        case "text" | "thinking" as kind:
-            return not isinstance(item.get(kind), str)
-        case "tool_use":
-            name = item.get("name")
-            has_name = isinstance(name, str) and name != "" and clean_name(name) == name
-            has_id = isinstance(item.get("id"), str) and item["id"] != ""
-            return not (has_name and has_id and isinstance(item.get("input"), dict))
-        case str():
-            return not isinstance(item.get("id"), str | None)
-        case _:
-            return True
-
-
 def _infer_type(value: Mapping[str, Any]) -> str | None:
     """Return the type of an event that does not name it."""
     if isinstance(value.get("content_block"), dict):
@@ -760,41 +642,3 @@ def _infer_type(value: Mapping[str, Any]) -> str | None:
     if isinstance(value.get("message"), dict):
         return "message_start"
     return "message" if isinstance(value.get("content"), list) and "error" not in value else None
-
-
-def _is_repeated(block: _Block, item: dict[str, Any]) -> bool:
-    """Whether the start of an open block came again. A call without an id may be another one."""
-    if block.type in ("text", "thinking") or (block.type == "tool_use" and not item.get("id")):
-        return False
-    return not block.parts and block.item == item
-
-
-def _is_misplaced(delta: Mapping[str, Any], block: _Block) -> bool:
-    """Whether a delta has something for a block of another type, which servers and relays leave open
-    (sgl-project/sglang issue 26795, musistudio/claude-code-router pull request 1356)."""
-    name = str(delta.get("type"))
-    type_ = _TYPES_OF_DELTAS.get(name)
-    if type_ is None or type_ == block.type or block.type not in ("text", "thinking", "tool_use"):
-        return False
-    return bool(delta.get(_FIELDS_OF_DELTAS[name]))
-
-
-def _extend_item(block: _Block, delta: Mapping[str, Any]) -> None:
-    """Add a delta to a block that is not for the client: texts grow, other values replace (`compaction_delta`)."""
-    item = dict(block.item)
-    for key, value in delta.items():
-        if key != "type":
-            before = item.get(key)
-            item[key] = clean(before + value if isinstance(before, str) and isinstance(value, str) else value)
-    block.item = item
-
-
-def _complete_item(block: _Block) -> dict[str, Any]:
-    """Return a block that is not for the client as it is at its end. Input that is not valid JSON stays a text."""
-    if not block.parts:
-        return block.item
-    text = "".join(block.parts)
-    try:
-        return {**block.item, "input": msgspec.json.decode(text)}
-    except (ValueError, RecursionError):
-        return {**block.item, "input": text}

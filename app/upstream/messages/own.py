@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
+from typing_extensions import override
 
 from app.chat.known_conversation import KnownConversation, add_up
 from app.chat.messages import BILLING_HEADER, ChatRequest, Message, Reasoning, Source, WrittenMessages, is_sealed
@@ -31,11 +32,11 @@ from app.upstream.messages.request import build_options, write_tool
 from app.upstream.own_body import (
     ORPHAN,
     Block,
+    OwnConversation,
     OwnTools,
     add_orphans,
     add_tools,
     choose_written,
-    divide_into_blocks,
     encode_own_tools,
     find_units,
     name_tool,
@@ -46,6 +47,7 @@ from app.upstream.own_body import (
     warn_of_unsent,
     write_own_tools,
 )
+from app.upstream.request_options import NO_PARAMETER
 
 Json = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
@@ -122,7 +124,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
     elif source.body.get("tools") or profile.takes != "all":
         body.pop("tool_choice", None)
     warnings = (
-        warn_of_unsent(vendor) + warn_of_marks(lost) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
+        warn_of_unsent(vendor) + warn_of_marks(lost) + [f"{name} was not sent: {NO_PARAMETER}" for name in lacking]
     )
     warnings += [text for text in now.warnings if text not in base.warnings]
     if _has_many_marks(source, request.known):
@@ -138,7 +140,6 @@ def _has_many_marks(source: Source, known: KnownConversation | None) -> bool:
     return of_messages + count_marks(source.body) > MAX_MARKS
 
 
-_NO_PARAMETER = "this model's server has no such parameter"
 _THINKING = ("enable_thinking", "thinking_budget", "reasoning_effort")
 
 
@@ -187,17 +188,11 @@ def _write_conversation(request: ChatRequest, source: Source, profile: Profile) 
     return _Conversation(writer.system, writer.messages, writer.warnings)
 
 
-class _OwnWriter:
-    """Writes a conversation from the client's own entries, as far as nothing changed them."""
-
+class _OwnWriter(OwnConversation):
     def __init__(
         self, request: ChatRequest, source: Source, profile: Profile, violations: Sequence[Violation] = ()
     ) -> None:
-        """`violations` are those of entries that can only be sent as they came: their own server says what is wrong."""
-        self._violations = violations
-        self._request = request
-        self._source = source
-        self._profile = profile
+        super().__init__(request, source, profile, violations)
         self._base = ConversationWriter(request, profile.neutral)
         self._now = ConversationWriter(request, profile)
         self._before: Written = NOTHING_WRITTEN if request.before is None else request.before.state
@@ -206,7 +201,6 @@ class _OwnWriter:
         """The last message was translated, so that another one of its role can be joined to it."""
         self.system: Any = self._before.system
         self.system_is_own = self._before.is_own
-        self.warnings: list[str] = []
 
     @property
     def taken_ids(self) -> frozenset[str]:
@@ -216,9 +210,7 @@ class _OwnWriter:
         system = self._write_system(groups) if self._request.before is None else []
         if self._request.before is not None and self.system_is_own:
             self.system = self._read_own_system()
-        for block in divide_into_blocks(self._source, groups):
-            if system and any(group is one for group in block.groups for one in system):
-                continue
+        for block in self._divide(groups, system):
             arranged = arrange_entries(block.entries, takes_all=self._profile.takes == "all")
             self.warnings += arranged.warnings
             entries = arranged.entries
@@ -228,23 +220,11 @@ class _OwnWriter:
                 entries = kept.entries
             self._add_block(block if entries is block.entries else replace(block, entries=entries))
 
-    def _write_system(self, groups: Sequence[MessageGroup]) -> list[MessageGroup]:
+    def _write_system(self, groups: Sequence[MessageGroup]) -> Sequence[MessageGroup]:
         """Write the system's field; return the groups that are part of it."""
-        count = next((place for place, group in enumerate(groups) if not self._is_system(group)), len(groups))
-        present = [message for group in groups[:count] for message in group.sources]
-        read = [message for message in self._source.messages if self._is_field(message)]
-        self.system_is_own = len(present) == len(read) and all(map(is_, present, read))
-        self.system = self._read_own_system() if self.system_is_own else self._now.write_system(groups[:count])
-        return list(groups[:count])
-
-    def _is_system(self, group: MessageGroup) -> bool:
-        """Whether leading messages belong to the field: a server that knows no system messages in the conversation has
-        no other place for them."""
-        return group.role == "system" and (self._profile.system != "anywhere" or self._is_field(group.sources[0]))
-
-    def _is_field(self, message: Message) -> bool:
-        """Whether a message is from the system's field, or the gateway's own."""
-        return message.role == "system" and self._source.find_number(message.path) < 0
+        system = self._find_system(groups)
+        self.system = self._read_own_system() if self.system_is_own else self._now.write_system(system)
+        return system
 
     def _read_own_system(self) -> Any:
         own = self._source.body.get("system")
@@ -262,7 +242,7 @@ class _OwnWriter:
 
     def _add_block(self, block: Block) -> None:
         if any(group.role == ORPHAN for group in block.groups):
-            self._add_orphan(block)
+            self._add_untranslated(block)
             return
         is_late = self._profile.takes != "all" and len(block.entries) > _ONE_ROUND and has_late_results(block.entries)
         if is_late or not block.is_kept or renames_calls(block.groups) or not has_plain_ids(block.groups):
@@ -286,12 +266,7 @@ class _OwnWriter:
                 self.warnings += [f"messages[{number}] was left out: {_ONLY_UNSIGNED}" for number in block.numbers]
             self._add_own(merged)
 
-    def _add_orphan(self, block: Block) -> None:
-        unsent = self._source.unsent
-        if not block.is_kept or not all(map(self._takes, block.entries)) or not unsent.isdisjoint(block.numbers):
-            raise InvalidInput(self._violations)
-        self._add_own(block.entries)
-
+    @override
     def _add_own(self, entries: Sequence[Any]) -> None:
         self._add_messages(entries, joins=self._is_new)
         self._is_new = False
@@ -314,9 +289,6 @@ class _OwnWriter:
         self._add_messages(now, joins=True)
         self._is_new = True
 
-    def _has_unsent(self, block: Block) -> bool:
-        return not self._source.unsent.isdisjoint(block.numbers)
-
     def _is_concerned(self, group: MessageGroup) -> bool:
         """Whether a rule of the profile is about something in these messages, so that both translations must be
         compared."""
@@ -329,6 +301,7 @@ class _OwnWriter:
             return any(map(_is_unsigned, group.sources))
         return False
 
+    @override
     def _takes(self, entry: Any) -> bool:
         content = entry.get("content") if isinstance(entry, dict) else None
         return not isinstance(content, list) or all(map(self._takes_content, content))

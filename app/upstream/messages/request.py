@@ -1,18 +1,19 @@
 """Build the request body for a server of Anthropic's Messages API. Identical requests give identical bytes.
 
 The parameters are those of anthropic 2.14.0, types/message_create_params.py. `extra_body` is merged last; it cannot
-replace the fields of `_RESERVED`.
+replace the fields of `reserved`.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from typing_extensions import override
 
 from app.chat.messages import ChatRequest, Tool
-from app.errors import InvalidInput, Violation
+from app.errors import InvalidInput
 from app.openai_messages.tool_schemas import complete_function
-from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
+from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.upstream.api import WriteTool, limit_temperature, should_stream, write_tools
 from app.upstream.messages.cache_marks import limit_marks
@@ -20,9 +21,8 @@ from app.upstream.messages.conversation import write_conversation
 from app.upstream.messages.format_schema import write_format_schema
 from app.upstream.messages.own_entries import limit_mark, warn_of_marks
 from app.upstream.messages.thinking import Thinking, choose_thinking, obeys_anthropic
-from app.validation.violations import json_path
+from app.upstream.request_options import OptionsWriter, WrittenOptions, find_chosen_function
 
-_RESERVED = ("model", "messages", "stream")
 _OWN_FIELDS = frozenset(("thinking", "system"))
 """Parameters of other servers, too, that the API has."""
 _TRANSLATED = frozenset(
@@ -30,7 +30,6 @@ _TRANSLATED = frozenset(
     + ("parallel_tool_calls", "enable_thinking", "thinking_budget", "reasoning_effort", "extra_body", PREFERRED_EFFORT)
     + ("temperature", "top_p", "top_k", "stop", "response_format", "stream_options")
 )
-_NO_PARAMETER = "this model's server has no such parameter"
 _ORDER = (
     *("model", "max_tokens", "system", "messages", "tools", "tool_choice", "thinking", "output_config", "temperature"),
     *("top_p", "top_k", "stop_sequences", "stream"),
@@ -45,14 +44,6 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     return _BodyBuilder(request, model, profile, write_tool).build()
 
 
-class WrittenOptions(msgspec.Struct, frozen=True):
-    """What a request asks for, without its conversation."""
-
-    body: dict[str, Any]
-    warnings: list[str]
-    violations: list[Violation]
-
-
 def build_options(
     request: ChatRequest, model: str, profile: Profile, messages: list[Any], write: WriteTool
 ) -> WrittenOptions:
@@ -61,39 +52,34 @@ def build_options(
     return _BodyBuilder(request, model, profile, write).build_options(messages)
 
 
-class _BodyBuilder:
+class _BodyBuilder(OptionsWriter):
+    reserved = ("model", "messages", "stream")
+
     def __init__(self, request: ChatRequest, model: str, profile: Profile, write: WriteTool) -> None:
-        self._request = request
-        self._write = write
+        super().__init__(request, profile, write)
         self._model = model
-        self._profile = profile
-        self._params = request.params
-        self._paths = request.paths
-        self._warnings: list[str] = []
-        self._violations: list[Violation] = []
         self._messages: list[dict[str, Any]] = []
         """Those after the beginning."""
-        self._body: dict[str, Any] = {}
 
     def build(self) -> tuple[dict[str, Any], list[str]]:
         written = write_conversation(self._request, self._profile)
-        self._violations += written.violations
-        self._warnings += written.warnings
+        self.violations += written.violations
+        self.warnings += written.warnings
         before = self._request.before
         beginning: list[Any] = [] if before is None else [msgspec.Raw(before.written)]
-        self._body = {"model": self._model, "messages": beginning + written.messages}
+        self.body = {"model": self._model, "messages": beginning + written.messages}
         if written.system is not None:
-            self._body["system"] = written.system
+            self.body["system"] = written.system
         self._add_options(written.messages)
-        if self._violations:
-            raise InvalidInput(self._violations)
+        if self.violations:
+            raise InvalidInput(self.violations)
         self._limit_marks()
-        first = {name: self._body[name] for name in _ORDER if name in self._body}
-        return first | self._body, self._warnings
+        first = {name: self.body[name] for name in _ORDER if name in self.body}
+        return first | self.body, self.warnings
 
     def build_options(self, messages: list[Any]) -> WrittenOptions:
         self._add_options(messages)
-        return WrittenOptions(self._body, self._warnings, self._violations)
+        return WrittenOptions(self.body, self.warnings, self.violations)
 
     def _add_options(self, messages: list[Any]) -> None:
         self._messages = messages
@@ -101,37 +87,23 @@ class _BodyBuilder:
         self._add_thinking()
         self._add_sampling()
         self._add_format()
-        self._body["stream"] = should_stream(self._request, self._profile)
+        self.body["stream"] = should_stream(self._request, self._profile)
         self._warn_of_other_options()
         self._add_extra_body()
 
-    def _warn_unsent(self, name: str, why: str = _NO_PARAMETER) -> None:
-        self._warnings.append(f"{self._paths.param(name)} was not sent: {why}")
-
     def _warn_unsent_part(self, name: str, part: str, why: str) -> None:
-        self._warnings.append(f"{part} of {self._paths.param(name)} was not sent: {why}")
-
-    def _refuse(self, path: str, why: str) -> None:
-        self._violations.append(Violation(path, why))
-
-    def _first_given(self, *names: str) -> tuple[str, Any]:
-        found = ((name, value) for name in names if (value := self._params.get(name)) is not None)
-        return next(found, (names[0], None))
+        self.warnings.append(f"{part} of {self._paths.param(name)} was not sent: {why}")
 
     # Functions.
 
     def _add_tools(self) -> None:
-        name, choice = self._first_given("function_choice", "tool_choice")
-        tools = self._request.tools
-        if not tools:
-            if choice not in (None, "auto", "none"):
-                self._refuse(self._paths.param(name), "needs functions to choose from, but the request has none")
+        given = self._read_choice()
+        if given is None:
             return
-        if choice == "none" and not self._profile.tool_choice_none:
-            return
+        (name, choice), tools = given, self._request.tools
         # Marks may be removed again (`_limit_marks`), and others may be added (`_add_extra_body`).
-        is_final = not any(tool.mark for tool in tools) and "tools" not in (self._params.get("extra_body") or {})
-        self._body["tools"] = write_tools(tools, self._write, self._request.known if is_final else None)
+        is_final = not any(tool.mark for tool in tools) and "tools" not in self._extra_body
+        self.body["tools"] = write_tools(tools, self._write, self._request.known if is_final else None)
         written = self._write_choice(name, choice)
         parallel_name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
         if parallel is False and self._profile.parallel_tool_calls:
@@ -140,18 +112,15 @@ class _BodyBuilder:
         elif parallel is False:
             self._warn_unsent(parallel_name)
         if written is not None:
-            self._body["tool_choice"] = written
+            self.body["tool_choice"] = written
 
     def _write_choice(self, name: str, choice: Any) -> dict[str, Any] | None:
         if choice is None:
             return None
-        named = _find_chosen_name(choice)
+        named = find_chosen_function(choice)
         if named is None and choice in ("auto", "none"):
             return {"type": choice}
-        if named is not None and named not in {tool.name for tool in self._request.tools}:
-            names = ", ".join(sorted(tool.name for tool in self._request.tools))
-            text = f"must be auto, none, required or one of the functions ({names}), not {named!r}"
-            self._refuse(self._paths.param(name), text)
+        if named is not None and not self._is_offered(name, named):
             return None
         if named is not None and self._profile.named_tool_choice:
             return {"type": "tool", "name": named}
@@ -159,30 +128,30 @@ class _BodyBuilder:
             self._warn_unsent(name, "this model's server cannot be forced to call a function")
             return None
         if named is not None:
-            self._body["tools"] = [self._write(tool) for tool in self._request.tools if tool.name == named]
+            self.body["tools"] = self._write_only(named)
         return {"type": "any"}
 
     # Thinking, and what it excludes.
 
     def _add_thinking(self) -> None:
         thinking = choose_thinking(self._params, self._profile, self._find_max_tokens(), self._paths)
-        self._warnings += thinking.warnings
+        self.warnings += thinking.warnings
         if thinking.field is not None and thinking.thinks and obeys_anthropic(self._profile):
             why = self._find_conflict(thinking)
             if why is not None:
-                self._warnings.append(f"thinking was left out of this request: {why}")
+                self.warnings.append(f"thinking was left out of this request: {why}")
                 thinking = Thinking(None, thinking.effort, self._find_max_tokens() or self._profile.default_max_tokens)
-        self._body["max_tokens"] = thinking.max_tokens
+        self.body["max_tokens"] = thinking.max_tokens
         if thinking.field is not None:
-            self._body["thinking"] = thinking.field
+            self.body["thinking"] = thinking.field
         if thinking.variables is not None:
-            self._body["chat_template_kwargs"] = thinking.variables
+            self.body["chat_template_kwargs"] = thinking.variables
         if thinking.effort is not None:
-            self._body["output_config"] = {"effort": thinking.effort}
+            self.body["output_config"] = {"effort": thinking.effort}
         if thinking.thinks and self._profile.formats_while_thinking == "thinking_off" and self._wants_json():
-            self._body["thinking"] = {"type": "disabled"}
+            self.body["thinking"] = {"type": "disabled"}
             why = "this model's server does not enforce it while the model thinks"
-            self._warnings.append(f"thinking was switched off for {self._paths.param('response_format')}: {why}")
+            self.warnings.append(f"thinking was switched off for {self._paths.param('response_format')}: {why}")
 
     def _wants_json(self) -> bool:
         given = self._params.get("response_format")
@@ -190,7 +159,7 @@ class _BodyBuilder:
 
     def _find_conflict(self, thinking: Thinking) -> str | None:
         """Return why the server would refuse thinking in this request; None if it would not."""
-        choice = self._body.get("tool_choice")
+        choice = self.body.get("tool_choice")
         if choice is not None and choice["type"] in ("any", "tool"):
             return "this model's server cannot be forced to call a function while the model thinks"
         if thinking.field is not None and thinking.field["type"] == "enabled" and self._lacks_thought():
@@ -211,23 +180,23 @@ class _BodyBuilder:
         if most is not None and smallest is not None and most < smallest:
             name = self._first_given("max_tokens", "max_completion_tokens")[0]
             text = f"{self._paths.param(name)} was raised from {most} to {smallest}, the least that this server takes"
-            if text not in self._warnings:
-                self._warnings.append(text)
+            if text not in self.warnings:
+                self.warnings.append(text)
             return smallest
         if most is not None and largest is not None and most > largest:
             name = self._first_given("max_tokens", "max_completion_tokens")[0]
             text = (
                 f"{self._paths.param(name)} was lowered from {most} to {largest}, the maximum of this model's profile"
             )
-            if text not in self._warnings:
-                self._warnings.append(text)
+            if text not in self.warnings:
+                self.warnings.append(text)
             return largest
         return most
 
     # Other options.
 
     def _add_sampling(self) -> None:
-        thinking = self._body.get("thinking")
+        thinking = self.body.get("thinking")
         thinks = thinking is not None and thinking["type"] != "disabled" and obeys_anthropic(self._profile)
         temperature = self._params.get("temperature")
         if temperature is not None and thinks and temperature != 1:
@@ -237,8 +206,8 @@ class _BodyBuilder:
         elif temperature is not None:
             path = self._paths.param("temperature")
             temperature, warnings = limit_temperature(temperature, self._profile, path)
-            self._warnings += warnings
-            self._body[self._profile.renamed.get("temperature", "temperature")] = temperature
+            self.warnings += warnings
+            self.body[self._profile.renamed.get("temperature", "temperature")] = temperature
         for name in ("top_p", "top_k"):
             value = self._params.get(name)
             if value is None:
@@ -250,11 +219,11 @@ class _BodyBuilder:
             elif name == "top_k" and thinks:
                 self._warn_unsent(name, "the model thinks, and its server then takes none")
             else:
-                self._body[self._profile.renamed.get(name, name)] = value
+                self.body[self._profile.renamed.get(name, name)] = value
         self._add_stop_words()
 
     def _has_temperature(self) -> bool:
-        return self._profile.renamed.get("temperature", "temperature") in self._body
+        return self._profile.renamed.get("temperature", "temperature") in self.body
 
     def _add_stop_words(self) -> None:
         """The API refuses blank stop words. The gateway itself stops at them."""
@@ -262,7 +231,7 @@ class _BodyBuilder:
         words = [stop] if isinstance(stop, str) else list(stop or ())
         words = [word for word in words if isinstance(word, str) and word.strip()]
         if words and "stop" not in self._profile.lacks:
-            self._body["stop_sequences"] = words
+            self.body["stop_sequences"] = words
 
     def _add_format(self) -> None:
         given = self._params.get("response_format")
@@ -280,7 +249,7 @@ class _BodyBuilder:
                 why = "its server takes no such keywords, so they stand in descriptions"
                 self._warn_unsent_part("response_format", ", ".join(sorted(lost)), why)
             written = {"type": "json_schema", "schema": schema}
-            self._body["output_config"] = {**self._body.get("output_config", {}), "format": written}
+            self.body["output_config"] = {**self.body.get("output_config", {}), "format": written}
         elif type_ == "json_object":
             self._warn_unsent("response_format", "this model's server knows json_schema only")
 
@@ -290,22 +259,9 @@ class _BodyBuilder:
             if name not in _TRANSLATED and name not in UNSENT and value is not None and value != []:
                 self._warn_unsent(name)
 
-    def _add_extra_body(self) -> None:
-        extra: Mapping[str, Any] = self._params.get("extra_body") or {}
-        for name in sorted(extra):
-            path, value = json_path([name], self._paths.extra_body), extra[name]
-            if name in _RESERVED:
-                self._refuse(path, "is set by the gateway: leave it out of extra_body")
-            elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
-                self._refuse(path, "is not a field that this model's server accepts")
-            elif name in SERVER_PARAMS and name not in _OWN_FIELDS and not self._has_variables(name):
-                if value is not None and (name, value) != ("store", False):  # nothing is stored
-                    self._warnings.append(f"{path} was not sent: {_NO_PARAMETER}")
-            elif name == "tools" and isinstance(value, list):
-                self._body["tools"] = [*self._body.get("tools", ()), *value]
-            else:
-                ours = self._body.get(name)
-                self._body[name] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
+    @override
+    def _lacks(self, name: str) -> bool:
+        return super()._lacks(name) and name not in _OWN_FIELDS and not self._has_variables(name)
 
     def _has_variables(self, name: str) -> bool:
         """Whether this is the field of the chat template's variables, and the server has it."""
@@ -313,13 +269,13 @@ class _BodyBuilder:
 
     def _limit_marks(self) -> None:
         """Leave only as many cache marks as the API takes, with what the server knows of them."""
-        marked, warnings = limit_marks(self._body, self._messages)
+        marked, warnings = limit_marks(self.body, self._messages)
         if self._profile.takes != "all":
             lost: set[str] = set()
-            for holder in (self._body, *marked):
+            for holder in (self.body, *marked):
                 holder.update(limit_mark(holder, lost))
-            self._warnings += warn_of_marks(lost)
-        self._warnings += warnings
+            self.warnings += warn_of_marks(lost)
+        self.warnings += warnings
 
 
 def _find_first_type(message: Mapping[str, Any]) -> Any:
@@ -341,11 +297,3 @@ def write_tool(tool: Tool) -> dict[str, Any]:
     if tool.schema.get("strict") is not None:
         written["strict"] = tool.schema["strict"]
     return written | {"cache_control": dict(tool.mark.value)} if tool.mark else written
-
-
-def _find_chosen_name(choice: Any) -> str | None:
-    """Return the function that must be called; None for `auto`, `none` and `required`."""
-    if isinstance(choice, dict):
-        function = choice.get("function")
-        return str(function.get("name")) if isinstance(function, dict) else ""
-    return None if choice in ("auto", "none", "required") else str(choice)

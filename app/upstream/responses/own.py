@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
+from typing_extensions import override
 
-from app.chat.messages import ChatRequest, Media, Message, Source, WrittenMessages, is_sealed
+from app.chat.messages import ChatRequest, Media, Source, WrittenMessages, is_sealed
 from app.errors import InvalidInput, Violation
 from app.openai_messages import content_parts
 from app.openai_messages.grouping import group_beginning, group_messages
@@ -20,11 +21,11 @@ from app.profiles import Profile
 from app.upstream.own_body import (
     ORPHAN,
     Block,
+    OwnConversation,
     OwnTools,
     add_orphans,
     add_tools,
     choose_written,
-    divide_into_blocks,
     encode_own_tools,
     find_units,
     name_tool,
@@ -35,6 +36,7 @@ from app.upstream.own_body import (
     warn_of_unsent,
     write_own_tools,
 )
+from app.upstream.request_options import NO_PARAMETER
 from app.upstream.responses.conversation import NOTHING_WRITTEN, Written, join_texts, write_groups
 from app.upstream.responses.items import ENCRYPTED, LOGPROBS, VENDOR_ITEMS, strip_input_id
 from app.upstream.responses.request import RequestOptions, write_tool
@@ -79,7 +81,6 @@ _NOT_SENT = (
     f"encrypted_content: set encrypted_reasoning in the model's profile, or send include: [{ENCRYPTED!r}]"
 )
 _BECOME_FUNCTIONS = "custom tools, namespaces and searches for tools become functions: the server knows only those"
-_NO_PARAMETER = "this model's server has no such parameter"
 
 
 def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json, list[str]]:
@@ -103,8 +104,8 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
     violations = split_violations(now.violations, base.violations, takes_all=takes_all)
     if violations:
         raise InvalidInput(violations)
-    tools, tool_warnings = _write_tools(own.pop("tools", None), request, source, profile, base.fields, now.fields)
-    body = patch(own, base.fields, now.fields) | {"model": model, "store": False}
+    tools, tool_warnings = _write_tools(own.pop("tools", None), request, source, profile, base.body, now.body)
+    body = patch(own, base.body, now.body) | {"model": model, "store": False}
     included = body.get("include")
     if isinstance(included, list) and LOGPROBS in included and "logprobs" in profile.lacks:
         body["include"] = [name for name in body["include"] if name != LOGPROBS]
@@ -123,7 +124,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         body["tools"] = tools
     elif source.body.get("tools") or profile.takes != "all":
         body.pop("tool_choice", None)
-    warnings = warn_of_unsent(vendor) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
+    warnings = warn_of_unsent(vendor) + [f"{name} was not sent: {NO_PARAMETER}" for name in lacking]
     warnings += [text for text in now.warnings if text not in base.warnings]
     return body, [*conversation.warnings, *tool_warnings, *warnings]
 
@@ -173,23 +174,16 @@ def _write_conversation(request: ChatRequest, source: Source, profile: Profile) 
     return _Conversation(writer.instructions, source.entries if is_same else writer.items, warnings)
 
 
-class _OwnWriter:
-    """Writes a conversation from the client's own items, as far as nothing changed them."""
-
+class _OwnWriter(OwnConversation):
     def __init__(
         self, request: ChatRequest, source: Source, profile: Profile, violations: Sequence[Violation] = ()
     ) -> None:
-        """`violations` are those of entries that can only be sent as they came: their own server says what is wrong."""
-        self._violations = violations
-        self._request = request
-        self._source = source
-        self._profile = profile
+        super().__init__(request, source, profile, violations)
         self._before: Written = NOTHING_WRITTEN if request.before is None else request.before.state
         self.items: list[Any] = []
         self.instructions: Any = self._before.instructions
         self.system_is_own = self._before.is_own
         self.loses_thoughts = self._before.loses_thoughts
-        self.warnings: list[str] = []
 
     @property
     def count(self) -> int:
@@ -200,33 +194,20 @@ class _OwnWriter:
         system = self._write_instructions(groups) if self._request.before is None else []
         if self._request.before is not None and self.system_is_own:
             self.instructions = self._source.body.get("instructions")
-        for block in divide_into_blocks(self._source, groups):
-            if not system or not any(group is one for group in block.groups for one in system):
-                self._add_block(block)
+        for block in self._divide(groups, system):
+            self._add_block(block)
 
-    def _write_instructions(self, groups: Sequence[MessageGroup]) -> list[MessageGroup]:
+    def _write_instructions(self, groups: Sequence[MessageGroup]) -> Sequence[MessageGroup]:
         """Write the instructions; return the groups that are part of them."""
-        count = next((place for place, group in enumerate(groups) if not self._is_system(group)), len(groups))
-        present = [message for group in groups[:count] for message in group.sources]
-        read = [message for message in self._source.messages if self._is_field(message)]
-        self.system_is_own = len(present) == len(read) and all(map(is_, present, read))
+        system = self._find_system(groups)
         joiner = self._request.text_joiner
-        written = joiner.join(join_texts(group.texts, joiner) for group in groups[:count]) if count else None
+        written = joiner.join(join_texts(group.texts, joiner) for group in system) if system else None
         self.instructions = self._source.body.get("instructions") if self.system_is_own else written
-        return list(groups[:count])
-
-    def _is_system(self, group: MessageGroup) -> bool:
-        """Whether leading messages belong to the instructions: a server that knows no system messages in the
-        conversation has no other place for them."""
-        return group.role == "system" and (self._profile.system != "anywhere" or self._is_field(group.sources[0]))
-
-    def _is_field(self, message: Message) -> bool:
-        """Whether a message is from the instructions, or the gateway's own."""
-        return message.role == "system" and self._source.find_number(message.path) < 0
+        return system
 
     def _add_block(self, block: Block) -> None:
         if any(group.role == ORPHAN for group in block.groups):
-            self._add_orphan(block)
+            self._add_untranslated(block)
             return
         if not block.is_kept or renames_calls(block.groups):
             self._add_now(block, block.groups)
@@ -254,14 +235,9 @@ class _OwnWriter:
         self.warnings += now.warnings
         self._add_own(merged)
 
-    def _add_orphan(self, block: Block) -> None:
-        unsent = self._source.unsent
-        if not block.is_kept or not all(map(self._takes, block.entries)) or not unsent.isdisjoint(block.numbers):
-            raise InvalidInput(self._violations)
-        self._add_own(block.entries)
-
-    def _add_own(self, items: Sequence[Any]) -> None:
-        self.items += map(_complete_item, items)
+    @override
+    def _add_own(self, entries: Sequence[Any]) -> None:
+        self.items += map(_complete_item, entries)
 
     def _add_now(self, block: Block, groups: Sequence[MessageGroup]) -> None:
         """Add what the block is now."""
@@ -296,6 +272,7 @@ class _OwnWriter:
             return True
         return any(shorten_call_id(call.id, profile) != call.id for call in group.calls)
 
+    @override
     def _takes(self, entry: Any) -> bool:
         """Whether the server takes an item as it is."""
         if not isinstance(entry, dict):

@@ -16,8 +16,9 @@ from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.profiles.thinking import is_thinking
-from app.upstream.api import WriteTool, limit_temperature, should_stream, write_tools
+from app.upstream.api import WriteTool, limit_temperature, merge_extra, should_stream, write_tools
 from app.upstream.chat_completions.thinking import choose_effort
+from app.upstream.request_options import NO_PARAMETER, OptionsWriter, find_chosen_function
 from app.upstream.responses.conversation import write_conversation
 from app.upstream.responses.items import ENCRYPTED, LOGPROBS
 from app.validation.violations import json_path
@@ -56,7 +57,6 @@ _TRANSLATED = frozenset(
         *("enable_thinking", "thinking_budget", "reasoning_effort", PREFERRED_EFFORT),
     }
 )
-_NO_PARAMETER = "this model's server has no such parameter"
 
 
 def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str, Any], list[str]]:
@@ -70,7 +70,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     options.write()
     if violations := conversation.violations + options.violations:
         raise InvalidInput(violations)
-    fields = options.fields
+    fields = options.body
     items: list[Any] = [] if request.before is None else [msgspec.Raw(request.before.written)]
     fields["model"], fields["input"] = model, items + conversation.items
     if conversation.instructions is not None:
@@ -84,7 +84,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     options.add_extra_body()
     if options.violations:
         raise InvalidInput(options.violations)
-    return _sort(options.fields), conversation.warnings + options.warnings
+    return _sort(options.body), conversation.warnings + options.warnings
 
 
 def _sort(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,20 +93,10 @@ def _sort(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: fields[name] for name in names if name in fields}
 
 
-class RequestOptions:
-    """Writes the options of one request, and collects warnings and violations."""
-
+class RequestOptions(OptionsWriter):
     def __init__(self, request: ChatRequest, profile: Profile, write: WriteTool) -> None:
-        self._write = write
-        self._tools = request.tools
-        self._known = request.known
-        self._params = request.params
-        self._paths = request.paths
-        self._profile = profile
+        super().__init__(request, profile, write)
         self._summary = request.reasoning_summary or profile.reasoning_summary
-        self.fields: dict[str, Any] = {}
-        self.warnings: list[str] = []
-        self.violations: list[Violation] = []
 
     def write(self) -> None:
         self._add_tools()
@@ -118,44 +108,36 @@ class RequestOptions:
             if name in _TRANSLATED or name in UNSENT or value is None or value == []:
                 continue
             if name in self._profile.lacks:
-                self._warn_unsent(name, _NO_PARAMETER)
+                self._warn_unsent(name)
                 continue
             if name == "temperature":
                 value, warnings = limit_temperature(value, self._profile, self._paths.param(name))
                 self.warnings += warnings
-            self.fields[self._profile.renamed.get(name, name)] = value
+            self.body[self._profile.renamed.get(name, name)] = value
         self._add_max_tokens()
         self._add_logprobs()
         self._add_reasoning()
         self._add_text()
         self._resolve_thinking()
 
-    def _warn_unsent(self, name: str, why: str) -> None:
-        self.warnings.append(f"{self._paths.param(name)} was not sent: {why}")
-
-    def _find(self, *names: str) -> tuple[str, Any]:
-        """Return the first of these parameters that has a value, with the value."""
-        found = ((name, self._params[name]) for name in names if self._params.get(name) is not None)
-        return next(found, (names[0], None))
-
     def list_included(self) -> list[str]:
         """Return what the server is to add to its reply."""
         included = [ENCRYPTED] if self._profile.encrypted_reasoning else []
-        return [*included, LOGPROBS] if "top_logprobs" in self.fields else included
+        return [*included, LOGPROBS] if "top_logprobs" in self.body else included
 
     def _add_logprobs(self) -> None:
         if not self._params.get("logprobs"):
             return
         if "logprobs" in self._profile.lacks:
-            self._warn_unsent("logprobs", _NO_PARAMETER)
+            self._warn_unsent("logprobs")
         else:
-            self.fields["top_logprobs"] = self._params.get("top_logprobs") or 0
+            self.body["top_logprobs"] = self._params.get("top_logprobs") or 0
 
     def _add_max_tokens(self) -> None:
         most = find_max_tokens({}, self._params)
         if most is None:
             return
-        path = self._paths.param(self._find("max_tokens", "max_completion_tokens")[0])
+        path = self._paths.param(self._first_given("max_tokens", "max_completion_tokens")[0])
         largest, smallest = self._profile.max_output_tokens, self._profile.min_output_tokens
         if largest is not None and most > largest:
             self.warnings.append(f"{path} was lowered from {most} to {largest}, the maximum of this model's profile")
@@ -163,46 +145,38 @@ class RequestOptions:
         if smallest is not None and most < smallest:
             self.warnings.append(f"{path} was raised from {most} to {smallest}, the least that this server takes")
             most = smallest
-        self.fields["max_output_tokens"] = most
+        self.body["max_output_tokens"] = most
 
     # Tools.
 
     def _add_tools(self) -> None:
-        name, choice = self._find("function_choice", "tool_choice")
-        if not self._tools:
-            if choice not in (None, "auto", "none"):
-                text = "needs functions to choose from, but the request has none"
-                self.violations.append(Violation(self._paths.param(name), text))
+        given = self._read_choice()
+        if given is None:
             return
-        if choice == "none" and not self._profile.tool_choice_none:
-            return
+        name, choice = given
         # Others may be added: `add_extra_body`.
-        is_final = "tools" not in (self._params.get("extra_body") or {})
-        self.fields["tools"] = write_tools(self._tools, self._write, self._known if is_final else None)
+        is_final = "tools" not in self._extra_body
+        self.body["tools"] = write_tools(self._request.tools, self._write, self._request.known if is_final else None)
         if choice is not None:
             self._add_choice(name, choice)
-        name, parallel = self._find("parallel_function_calls", "parallel_tool_calls")
+        name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
         if parallel is not None and self._profile.parallel_tool_calls:
-            self.fields["parallel_tool_calls"] = parallel
+            self.body["parallel_tool_calls"] = parallel
         elif parallel is False:
-            self._warn_unsent(name, _NO_PARAMETER)
+            self._warn_unsent(name)
 
     def _add_choice(self, param: str, choice: Any) -> None:
-        if choice in ("auto", "none", "required"):
+        named = find_chosen_function(choice)
+        if named is None:
             self._set_choice(param, choice)
+        elif not self._is_offered(param, named):
             return
-        function = choice.get("function") if isinstance(choice, dict) else None
-        named = str(function.get("name")) if isinstance(function, dict) else str(choice)
-        if named not in {tool.name for tool in self._tools}:
-            names = ", ".join(sorted(tool.name for tool in self._tools))
-            text = f"must be auto, none, required or one of the functions ({names}), not {named!r}"
-            self.violations.append(Violation(self._paths.param(param), text))
         elif self._profile.named_tool_choice:
-            self.fields["tool_choice"] = {"type": "function", "name": named}
+            self.body["tool_choice"] = {"type": "function", "name": named}
         else:
             # With `required` and no other function to choose, the server calls this one.
             if self._profile.tool_choice_required is not None:
-                self.fields["tools"] = [self._write(tool) for tool in self._tools if tool.name == named]
+                self.body["tools"] = self._write_only(named)
             self._set_choice(param, "required")
 
     def _set_choice(self, param: str, choice: str) -> None:
@@ -210,7 +184,7 @@ class RequestOptions:
         if word is None:
             self._warn_unsent(param, "this model's server cannot be forced to call a function")
         else:
-            self.fields["tool_choice"] = word
+            self.body["tool_choice"] = word
 
     # Reasoning and text.
 
@@ -222,7 +196,7 @@ class RequestOptions:
         if self._summary is not None and effort != "none":
             reasoning["summary"] = self._summary
         if reasoning:
-            self.fields["reasoning"] = reasoning
+            self.body["reasoning"] = reasoning
         budget = self._params.get("thinking_budget")
         if budget and self._params.get("enable_thinking") is not False:
             self._add_budget(budget)
@@ -230,38 +204,38 @@ class RequestOptions:
     def _add_budget(self, budget: int) -> None:
         kind, most = self._profile.thinking_budget, self._profile.max_thinking_budget
         if kind not in ("thinking_budget", "thinking_budget_tokens"):
-            self._warn_unsent("thinking_budget", _NO_PARAMETER)
+            self._warn_unsent("thinking_budget")
             return
         if "budget" in self._profile.effort_excludes and self._params.get("reasoning_effort") is not None:
             self._warn_unsent("thinking_budget", "this model's server takes either a budget or an effort")
             return
-        if "budget" in self._profile.effort_excludes and isinstance(reasoning := self.fields.get("reasoning"), dict):
+        if "budget" in self._profile.effort_excludes and isinstance(reasoning := self.body.get("reasoning"), dict):
             reasoning.pop("effort", None)
         if most is not None and budget > most:
             path = self._paths.param("thinking_budget")
             self.warnings.append(f"{path} was lowered to {most}, this server's maximum")
             budget = most
-        self.fields[kind] = budget
+        self.body[kind] = budget
         if kind == "thinking_budget_tokens":
-            self.fields["reasoning_budget_tokens"] = budget
+            self.body["reasoning_budget_tokens"] = budget
 
     def _resolve_thinking(self) -> None:
         """Change what the server refuses beside thinking, or does not enforce, or the thinking beside it."""
-        if not is_thinking({**self._params, **self.fields}, self._profile):
+        if not is_thinking({**self._params, **self.body}, self._profile):
             return
-        choice, rule = self.fields.get("tool_choice"), self._profile.forced_choice_while_thinking
+        choice, rule = self.body.get("tool_choice"), self._profile.forced_choice_while_thinking
         if rule != "send" and choice not in (None, "auto", "none"):
-            name = self._find("function_choice", "tool_choice")[0]
+            name = self._first_given("function_choice", "tool_choice")[0]
             why = "this model's server cannot be forced to call a function while the model thinks"
             if rule != "thinking_off" or not self._switch_thinking_off(name, why):
                 self._leave_choice(name, choice, why)
-        if self._profile.formats_while_thinking == "thinking_off" and "format" in self.fields.get("text", {}):
+        if self._profile.formats_while_thinking == "thinking_off" and "format" in self.body.get("text", {}):
             self._switch_thinking_off("response_format", "the server does not enforce it while the model thinks")
 
     def _leave_choice(self, name: str, choice: Any, why: str) -> None:
-        del self.fields["tool_choice"]
+        del self.body["tool_choice"]
         if isinstance(choice, dict):
-            self.fields["tools"] = [self._write(tool) for tool in self._tools if tool.name == choice["name"]]
+            self.body["tools"] = self._write_only(choice["name"])
         self._warn_unsent(name, why)
 
     def _switch_thinking_off(self, name: str, why: str) -> bool:
@@ -270,9 +244,9 @@ class RequestOptions:
         word = "none" if efforts is None else choose_effort("none", efforts)
         if word is None:
             return False
-        self.fields["reasoning"] = {"effort": word}
+        self.body["reasoning"] = {"effort": word}
         for field in ("thinking_budget", "thinking_budget_tokens", "reasoning_budget_tokens"):
-            self.fields.pop(field, None)
+            self.body.pop(field, None)
         self.warnings.append(f"thinking was switched off for {self._paths.param(name)}: {why}")
         return True
 
@@ -281,7 +255,7 @@ class RequestOptions:
         efforts = self._profile.efforts
         if self._params.get("enable_thinking") is False:
             return self._choose("enable_thinking", "none")
-        name, wanted = self._find("reasoning_effort", PREFERRED_EFFORT)
+        name, wanted = self._first_given("reasoning_effort", PREFERRED_EFFORT)
         if wanted is None or (name == PREFERRED_EFFORT and efforts is not None and not efforts):
             return None
         return self._choose(name, str(wanted))
@@ -309,33 +283,27 @@ class RequestOptions:
         elif isinstance(given, dict) and given.get("type") not in (None, "text"):
             text["format"] = {"type": given["type"]}
         if text:
-            self.fields["text"] = text
+            self.body["text"] = text
 
     def add_extra_body(self) -> None:
-        """Merge the caller's `extra_body`, which replaces every field but those that choose model, conversation and
-        way of the reply. Its tools, which may be the server's own, are added to the functions."""
-        extra: Mapping[str, Any] = self._params.get("extra_body") or {}
+        """Merge the caller's `extra_body`, which changes every field but those that choose model, conversation and
+        way of the reply."""
+        extra = self._extra_body
         for name in sorted(extra):
             path = json_path([name], self._paths.extra_body)
             if name == "store":
                 if extra[name]:  # false, which some clients send with each request, is what the server gets
                     self.warnings.append(f"{path} was not sent: nothing is stored at the model server")
             elif name == "verbosity":
-                self.fields["text"] = {**self.fields.get("text", {}), name: extra[name]}
+                self.body["text"] = {**self.body.get("text", {}), name: extra[name]}
             elif name in _OF_CHAT_COMPLETIONS:
-                self.warnings.append(f"{path} was not sent: {_NO_PARAMETER}")
+                self.warnings.append(f"{path} was not sent: {NO_PARAMETER}")
             elif name in _RESERVED:
                 self.violations.append(Violation(path, f"{_RESERVED[name]}: leave it out of extra_body"))
             elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
                 self.violations.append(Violation(path, "is not a field that this model's server accepts"))
             else:
-                self.fields[name] = _merge(self.fields.get(name), extra[name], appended=name in ("tools", "include"))
-
-
-def _merge(ours: Any, given: Any, *, appended: bool) -> Any:
-    if appended and isinstance(ours, list) and isinstance(given, list):
-        return ours + [item for item in given if item not in ours]
-    return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given
+                self.body[name] = merge_extra(name, self.body.get(name), extra[name])
 
 
 def write_tool(tool: Tool) -> dict[str, Any]:

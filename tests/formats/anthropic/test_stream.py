@@ -1,11 +1,28 @@
 """What a reply becomes as blocks where the server sent something unusual."""
 
+import itertools
 import json
 from typing import Any
 
-from app.chat.events import Event, Extra, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+import msgspec
+from app.chat.events import (
+    NEXT_MESSAGE,
+    CallEnd,
+    Event,
+    Extra,
+    Finish,
+    MediaOutput,
+    ReasoningDelta,
+    ServerCall,
+    ServerResult,
+    TextDelta,
+    ToolCallDelta,
+    TurnEnd,
+)
+from app.chat.hosted_tools import HostedResult
+from app.chat.messages import Message, Text, ToolCall
 from app.formats.anthropic import ANTHROPIC
-from app.formats.base import ReplyInfo, ReplyMode
+from app.formats.base import DEFAULT_OPTIONS, Options, ReplyInfo, ReplyMode
 from app.formats.seal import read_seal
 
 from tests.each_case import each_case
@@ -107,3 +124,138 @@ def test_thinking_tokens_and_the_cost_are_in_the_usage() -> None:
         "output_tokens_details": {"thinking_tokens": 3},
         "cost": 0.5,
     }
+
+
+def received(body: bytes) -> list[Json]:
+    """The blocks of a stream as an SDK has them at its end. A delta outside its block is a fault."""
+    found: list[Json] = []
+    is_open = False
+    for line in body.decode().splitlines():
+        frame: Json = json.loads(line[6:]) if line.startswith("data: ") else {"type": ""}
+        if frame["type"] == "content_block_start":
+            assert not is_open and frame["index"] == len(found)
+            found.append(frame["content_block"])
+            is_open = True
+        elif frame["type"] == "content_block_delta":
+            assert is_open and frame["index"] == len(found) - 1
+            grow(found[-1], frame["delta"])
+        elif frame["type"] == "content_block_stop":
+            is_open = False
+    return [complete(block) for block in found]
+
+
+def grow(block: Json, delta: Json) -> None:
+    for name, value in delta.items():
+        if name != "type":
+            block[name] = block.get(name, "") + value
+
+
+def complete(block: Json) -> Json:
+    text = block.pop("partial_json", None)
+    return block if text is None else {**block, "input": json.loads(text)}
+
+
+def history(info: ReplyInfo, mode: ReplyMode, reads: list[list[Event]]) -> list[Message]:
+    """The messages that a reply becomes in the next request of its client."""
+    encoder = ANTHROPIC.reply_encoder(info, mode)
+    body = encoder.open() + b"".join(map(encoder.feed, reads))
+    content = json.loads(body)["content"] if mode == "whole" else received(body)
+    given = [{"role": "user", "content": "Q"}, {"role": "assistant", "content": content}]
+    read = ANTHROPIC.parse(given, DEFAULT_OPTIONS)
+    assert (read.violations, read.warnings) == ([], [])
+    return list(read.messages[1:])
+
+
+def write_unit(kind: str, number: int) -> list[Event]:
+    """A part of a reply: reasoning, a text, a text that does not go on with the one before, or a call."""
+    match kind:
+        case "r":
+            return [ReasoningDelta("Hm"), ReasoningDelta("!")]
+        case "t":
+            return [TextDelta(f"So{number}"), TextDelta(".")]
+        case "n":
+            return [Extra({}, NEXT_MESSAGE), TextDelta(f"So{number}"), TextDelta(".")]
+        case _:
+            return [ToolCallDelta(number, "", f"c{number}", "f"), ToolCallDelta(number, "{}")]
+
+
+def list_signed(messages: list[Message]) -> list[str]:
+    """The texts and the ids of calls that are signed."""
+    found: list[str] = []
+    for message in messages:
+        if message.extra.get("extra_content") == SIGNED:
+            found.append("".join(part.text for part in message.parts if isinstance(part, Text)))
+        found += [str(part.id) for part in message.parts if isinstance(part, ToolCall) and part.extra]
+    return found
+
+
+ONE_MESSAGE = ("rr", "tt", "nt")
+ALL_SHAPES = ["".join(units) for size in (1, 2, 3) for units in itertools.product("rtnc", repeat=size)]
+SHAPES = [units for units in ALL_SHAPES if not any(pair in units for pair in ONE_MESSAGE)]
+
+
+@each_mode
+@each_case("native", [False, True])
+def test_what_is_signed_after_it_began_comes_back_signed(mode: ReplyMode, native: bool) -> None:
+    info = msgspec.structs.replace(INFO, options=Options(passed=native))
+    for units in SHAPES:
+        for signed in [number for number, kind in enumerate(units) if kind != "r"]:
+            parts = [write_unit(kind, number) for number, kind in enumerate(units)]
+            before = [event for part in parts[:signed] for event in part]
+            after = [event for part in parts[signed + 1 :] for event in part]
+            is_call = units[signed] == "c"
+            extra = Extra({"extra_content": SIGNED}, signed if is_call else -1)
+            last = len(parts[signed]) + (len(after) if is_call else 0)
+            for place in range(len(parts[signed]) - 1, last + 1):
+                rest = [*parts[signed], *after]
+                events = [*before, *rest[:place], extra, *rest[place:], Finish("stop")]
+                found = list_signed(history(info, mode, [[event] for event in events]))
+                assert found == [f"c{signed}" if is_call else f"So{signed}."], (units, signed, place)
+
+
+@each_mode
+def test_the_fields_of_reasoning_are_those_of_the_text_after_it(mode: ReplyMode) -> None:
+    events: list[Event] = [ReasoningDelta("Hm"), Extra({"extra_content": SIGNED}), TextDelta("So"), Finish("stop")]
+    assert list_signed(history(INFO, mode, [[event] for event in events])) == ["So"]
+
+
+@each_mode
+def test_details_before_a_picture_are_kept(mode: ReplyMode) -> None:
+    picture = MediaOutput("image", "https://e.com/a.png")
+    events: list[Event] = [TextDelta("So"), Extra({"reasoning_details": DETAILS}, NEXT_MESSAGE), picture]
+    [first, last] = history(INFO, mode, [[event] for event in [*events, Finish("stop")]])
+    assert (first.extra, last.extra) == ({}, {"reasoning_details": DETAILS})
+
+
+@each_mode
+def test_details_at_the_end_of_a_turn_are_kept_behind_those_before_them(mode: ReplyMode) -> None:
+    first, last = ({"type": "reasoning.encrypted", "data": data} for data in "ab")
+    call: list[Event] = [ServerCall(0, "s", "t"), ToolCallDelta(0, "{}", "c", "s_t"), CallEnd(0)]
+    end: list[Event] = [Extra({"reasoning_details": [last]}), TurnEnd("tool_calls")]
+    result = ServerResult("c", "s_t", "s", "t", (Text("4"),), index=0)
+    events = [Extra({"reasoning_details": [first]}), *call, *end, result, TextDelta("So"), Finish("stop")]
+    messages = history(INFO, mode, [[event] for event in events])
+    assert [one for message in messages for one in message.extra.get("reasoning_details", [])] == [first, last]
+
+
+@each_mode
+def test_the_fields_of_a_search_that_the_gateway_has_run_come_back(mode: ReplyMode) -> None:
+    found = HostedResult("web_search")
+    events: list[Event] = [
+        ServerCall(0, "web", "web_search", hosted="web_search"),
+        ToolCallDelta(0, '{"query": "a"}', "call_1", "web_search"),
+        Extra({"extra_content": SIGNED}, 0),
+        CallEnd(0),
+        TurnEnd("tool_calls"),
+        ServerResult("call_1", "web_search", "web", "web_search", (Text("b"),), index=0, hosted=found),
+        TextDelta("So"),
+        Finish("stop"),
+    ]
+    assert list_signed(history(INFO, mode, [[event] for event in events])) == ["call_1"]
+
+
+@each_mode
+def test_fields_that_nothing_follows_are_beside_the_reply(mode: ReplyMode) -> None:
+    encoder = ANTHROPIC.reply_encoder(INFO, mode)
+    events: list[Event] = [TextDelta("So"), Extra({"extra_content": SIGNED}, NEXT_MESSAGE), Finish("stop")]
+    assert b'"parley":{"extra_content":{"google":' in encoder.open() + encoder.feed(events)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.chat.messages import ERROR_TEXT, CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
-from app.formats.anthropic.write import parse_input, write_messages
+from app.formats.anthropic.write import write_messages
 from app.formats.base import Options
 from app.formats.seal import Seal, read_seal
 
@@ -29,23 +29,6 @@ def blocks(*parts: Part, role: Role = "user", **fields: Any) -> Any:
 
 def losses(*messages: Message) -> list[tuple[str, str]]:
     return [(loss.path, loss.message) for loss in write_messages(messages, Options()).losses]
-
-
-@each_case(
-    ("arguments", "value"),
-    [
-        ("", {}),
-        (" \n", {}),
-        ('{"a":1}', {"a": 1}),
-        ("[1]", None),
-        ("null", None),
-        ("{", None),
-        ('"\ud800"', None),
-        ("[" * 100_000, None),
-    ],
-)
-def test_arguments_are_an_object_or_nothing(arguments: str, value: Json | None) -> None:
-    assert parse_input(arguments) == value
 
 
 def test_one_text_is_a_string_and_several_are_blocks() -> None:

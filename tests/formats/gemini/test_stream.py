@@ -82,6 +82,13 @@ def test_each_chunk_of_a_reply_that_says_something_has_parts() -> None:
     assert "parts" not in stream(STOP)[0]["candidates"][0]["content"]
 
 
+def test_fields_that_come_after_their_call_was_sent_are_in_the_last_seal() -> None:
+    for last in ([], call(1, "b")):
+        chunks = stream(*call(0, "a"), TextDelta("x"), Extra({"extra_content": OWN}, 0), *last, STOP)
+        found = seal_of(chunks[-1]["candidates"][0]["content"]["parts"][0])
+        assert found is not None and found.calls == {"a": OWN}
+
+
 def test_a_call_that_is_not_whole_waits_for_its_end() -> None:
     chunks = stream(ToolCallDelta(0, '{"a"', "a", "f"), TextDelta("x"), ToolCallDelta(0, ":1}"), STOP)
     assert [chunk["candidates"][0]["content"]["parts"][0].get("text") for chunk in chunks] == ["x", None]

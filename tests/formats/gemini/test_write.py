@@ -5,7 +5,7 @@ from typing import Any
 from app.chat.messages import CacheMark, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.formats.base import Options
 from app.formats.gemini.parse import parse_messages
-from app.formats.gemini.write import parse_args, write_messages
+from app.formats.gemini.write import write_messages
 
 from tests.each_case import each_case
 
@@ -111,7 +111,3 @@ def test_media_are_written_by_what_they_are(media: Media, part: Any) -> None:
     assert written == [{"role": "user", "parts": [part]}]
     [found] = write(say(media))[0]
     assert found == {"role": "model", "parts": [part]}
-
-
-def test_arguments_are_an_object_or_none() -> None:
-    assert [parse_args(text) for text in ("", " ", '{"a": 1}', "[1]", "{")] == [{}, {}, {"a": 1}, None, None]

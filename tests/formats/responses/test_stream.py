@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from app.api.reply_response import SkipFrames
+from app.api.reply_encoders import SkipFrames
 from app.chat.events import (
     Event,
     Extra,

@@ -2,7 +2,7 @@ from typing import Any
 
 import mcp_types
 import pytest
-from app.tools.process.messages import mend, parse_message, refuse_long
+from app.tools.process.messages import parse_message, refuse_long, repair_halves
 
 from tests.each_case import each_case
 
@@ -63,9 +63,9 @@ def test_what_answers_no_request_of_ours_is_no_message(line: bytes) -> None:
 
 
 def test_what_cannot_be_mended_keeps_its_halves() -> None:
-    assert mend(rb'{"a":"\ud800"') == rb'{"a":"\ud800"'
+    assert repair_halves(rb'{"a":"\ud800"') == rb'{"a":"\ud800"'
     deep = b"[" * 5000 + rb'"\ud800"' + b"]" * 5000
-    assert mend(deep) == deep
+    assert repair_halves(deep) == deep
 
 
 @pytest.mark.parametrize("start", [b"x" * 300, b'{"result":"' + b"x" * 300 + b'","id":"parley-3"'])

@@ -1,20 +1,17 @@
 """Two turns with tools through every client format: the server gets back what it sent."""
 
-import json
 from typing import Any
 
 import httpx
 
 from tests.each_case import each_case
-from tests.in_process_gateway import ModelServer, Running
-from tests.upstream.client_turns import FORMATS, read_turn, results, user
+from tests.upstream.client_turns import FORMATS, converse
 
 Json = dict[str, Any]
 SETTINGS: Json = {
     "upstreams": {"s": {"base_url": "http://model.test/v1", "kind": "openrouter"}},
     "models": {"m": {"upstreams": ["s"], "profile": {"replay_extra_content": True}}},
 }
-FUNCTIONS = [{"name": name, "parameters": {"type": "object", "properties": {}}} for name in ("look", "shell")]
 FIRST: Json = {
     "role": "assistant",
     "content": "I look.",
@@ -48,16 +45,8 @@ def answer(message: Json) -> httpx.Response:
 
 @each_case("format_", FORMATS)
 def test_what_a_server_sent_comes_back(format_: str) -> None:
-    replies = [FIRST, SECOND, SECOND]
-    server = ModelServer(lambda _: answer(replies.pop(0)))
-    history = [user(format_, "Hi")]
-    body = {"model": "m", "format": format_, "stream": False, "functions": FUNCTIONS}
-    with Running(SETTINGS, server) as gateway:
-        for more in (results(format_), [user(format_, "More")], []):
-            reply = gateway.post("/v1/chat", body | {"messages": history})
-            assert reply.status == 200, reply.body
-            history += read_turn(format_, reply.json) + more
-    sent = json.loads(server.requests[2].content)["messages"]
+    replies = map(answer, (FIRST, SECOND, SECOND))
+    sent = converse(SETTINGS, [*replies], format_)["messages"]
     assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool", "assistant", "user"]
     for turn, expected in ((sent[1], FIRST), (sent[4], SECOND)):
         for name, value in expected.items():

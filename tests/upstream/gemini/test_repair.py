@@ -5,7 +5,8 @@ import json
 from typing import Any
 
 import httpx
-from app.upstream.gemini.repair import REPAIRS, SKIPPED, strip_signatures
+from app.openai_messages.messages import UNCHECKED
+from app.upstream.gemini.repair import REPAIRS, strip_signatures
 
 from tests.each_case import each_case
 from tests.in_process_gateway import ModelServer, Running
@@ -31,7 +32,7 @@ def test_signatures_that_cannot_be_verified_are_replaced() -> None:
     signed = {**CALL, "thoughtSignature": "x"}
     body = {"contents": [{"parts": [{"text": "a", "thoughtSignature": "x"}, signed, signed, 1]}]}
     changed = strip_signatures(body)
-    assert changed == {"contents": [{"parts": [{"text": "a"}, {**CALL, "thoughtSignature": SKIPPED}, CALL, 1]}]}
+    assert changed == {"contents": [{"parts": [{"text": "a"}, {**CALL, "thoughtSignature": UNCHECKED}, CALL, 1]}]}
     assert strip_signatures(changed) is None
     assert strip_signatures({"contents": "odd"}) is None
 
@@ -54,7 +55,7 @@ def test_signatures_that_cannot_be_verified_are_replaced() -> None:
             BARE,
             {
                 "contents": [
-                    {"role": "model", "parts": [{"text": "a"}, {**CALL, "thoughtSignature": SKIPPED}, CALL]},
+                    {"role": "model", "parts": [{"text": "a"}, {**CALL, "thoughtSignature": UNCHECKED}, CALL]},
                     BARE["contents"][1],
                 ]
             },
@@ -227,4 +228,4 @@ def test_a_repair_loses_no_content_in_another_form() -> None:
         assert changed is not None and changed["contents"][:-1] == odd
     stripped = strip_signatures(body)
     assert stripped is not None
-    assert stripped["contents"][-1]["parts"] == [{"functionCall": call["functionCall"], "thoughtSignature": SKIPPED}]
+    assert stripped["contents"][-1]["parts"] == [{"functionCall": call["functionCall"], "thoughtSignature": UNCHECKED}]

@@ -1,17 +1,15 @@
 """Two turns with tools through every client format: the server gets back what it sent, at its place."""
 
-import json
 from typing import Any
 
 import httpx
 
 from tests.each_case import each_case
-from tests.in_process_gateway import ModelServer, Running, streamed
-from tests.upstream.client_turns import FORMATS, read_turn, results, user
+from tests.in_process_gateway import streamed
+from tests.upstream.client_turns import FORMATS, converse
 from tests.upstream.gemini.replies import SETTINGS, chunk, write_stream
 
 Json = dict[str, Any]
-FUNCTIONS = [{"name": name, "parameters": {"type": "object", "properties": {}}} for name in ("look", "shell")]
 FIRST: list[Json] = [
     {"text": "Hm.", "thought": True},
     {"text": "I look."},
@@ -37,16 +35,8 @@ def answer(parts: list[Json]) -> httpx.Response:
 @each_case("stream", [False, True])
 @each_case("format_", FORMATS)
 def test_what_a_server_sent_comes_back_at_its_place(format_: str, stream: bool) -> None:
-    replies = [FIRST, SECOND, SECOND]
-    server = ModelServer(lambda _: answer(replies.pop(0)))
-    history = [user(format_, "Hi")]
-    body = {"model": "m", "format": format_, "stream": stream and format_ == "responses", "functions": FUNCTIONS}
-    with Running(SETTINGS, server) as gateway:
-        for more in (results(format_), [user(format_, "More")], []):
-            reply = gateway.post("/v1/chat", body | {"messages": history})
-            assert reply.status == 200, reply.body
-            history += read_turn(format_, reply.frames[-1]["response"] if body["stream"] else reply.json) + more
-    sent = json.loads(server.requests[2].content)["contents"]
+    replies = map(answer, (FIRST, SECOND, SECOND))
+    sent = converse(SETTINGS, [*replies], format_, stream=stream)["contents"]
     assert sent == [
         {"role": "user", "parts": [{"text": "Hi"}]},
         {"role": "model", "parts": FIRST[1:]},

@@ -5,8 +5,9 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from app.upstream.messages.assembler import MessageAssembler, PassingAssembler
+from app.upstream.messages.assembler import MessageAssembler
 from app.upstream.messages.decoder import ObjectDecoder, decode, decode_kept
+from app.upstream.messages.passing import PassingAssembler
 from app.upstream.reply.usual_decoder import MIN_WAIT, RepeatedEvent
 from hypothesis import given
 from hypothesis import strategies as st

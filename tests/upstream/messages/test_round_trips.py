@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 
 from tests.each_case import each_case
-from tests.in_process_gateway import ModelServer, Running, streamed
-from tests.upstream.client_turns import FORMATS, read_turn, results, user
+from tests.in_process_gateway import streamed
+from tests.upstream.client_turns import FORMATS, converse
 from tests.upstream.messages.replies import block, start, stop, write_stream
 
 Json = dict[str, Any]
@@ -15,7 +15,6 @@ SETTINGS: Json = {
     "upstreams": {"s": {"base_url": "http://model.test/v1", "api": "messages", "kind": "anthropic"}},
     "models": {"m": {"upstreams": ["s"]}},
 }
-FUNCTIONS = [{"name": name, "parameters": {"type": "object", "properties": {}}} for name in ("look", "shell")]
 FIRST: list[Json] = [
     {"type": "thinking", "thinking": "Hm.", "signature": "S1" * 4000},
     {"type": "text", "text": "I look."},
@@ -57,16 +56,8 @@ def write_block(index: int, item: Json) -> list[Json]:
 @each_case("stream", [False, True])
 @each_case("format_", FORMATS)
 def test_what_a_server_sent_comes_back_at_its_place(format_: str, stream: bool) -> None:
-    replies = [FIRST, SECOND, SECOND]
-    server = ModelServer(lambda _: answer(replies.pop(0)))
-    history = [user(format_, "Hi")]
-    body = {"model": "m", "format": format_, "stream": stream and format_ == "responses", "functions": FUNCTIONS}
-    with Running(SETTINGS, server) as gateway:
-        for more in (results(format_), [user(format_, "More")], []):
-            reply = gateway.post("/v1/chat", body | {"messages": history})
-            assert reply.status == 200, reply.body
-            history += read_turn(format_, reply.frames[-1]["response"] if body["stream"] else reply.json) + more
-    sent = json.loads(server.requests[2].content)["messages"]
+    replies = map(answer, (FIRST, SECOND, SECOND))
+    sent = converse(SETTINGS, [*replies], format_, stream=stream)["messages"]
     first, outputs = FIRST, RESULTS
     if format_ == "openai":  # it has one list for all that is opaque in a turn
         first = [FIRST[0], FIRST[2], FIRST[1], *FIRST[3:]]

@@ -7,7 +7,7 @@ import httpx
 
 from tests.each_case import each_case
 from tests.in_process_gateway import ModelServer, Running, streamed
-from tests.upstream.client_turns import FORMATS, read_turn, results, user
+from tests.upstream.client_turns import FORMATS, converse
 from tests.upstream.responses.reader import write_stream
 
 Json = dict[str, Any]
@@ -16,7 +16,6 @@ SETTINGS = {
     "upstreams": {"s": {"base_url": "http://model.test/v1", "api": "responses", "kind": "openai"}},
     "models": {"m": {"upstreams": ["s"]}},
 }
-FUNCTIONS = [{"name": name, "parameters": {"type": "object", "properties": {}}} for name in ("look", "shell")]
 FIRST: list[Json] = [
     {
         "type": "reasoning",
@@ -74,16 +73,8 @@ def sent_back(items: list[Json]) -> list[Json]:
 @each_case("stream", [False, True])
 @each_case("format_", FORMATS)
 def test_what_a_server_sent_comes_back_at_its_place(format_: str, stream: bool) -> None:
-    replies = [FIRST, SECOND, SECOND]
-    server = ModelServer(lambda _: answer(replies.pop(0)))
-    history = [user(format_, "Hi")]
-    body = {"model": "m", "format": format_, "stream": stream and format_ == "responses", "functions": FUNCTIONS}
-    with Running(SETTINGS, server) as gateway:
-        for more in (results(format_, custom=True), [user(format_, "More")], []):
-            reply = gateway.post("/v1/chat", body | {"messages": history})
-            assert reply.status == 200, reply.body
-            history += read_turn(format_, reply.frames[-1]["response"] if body["stream"] else reply.json) + more
-    sent = json.loads(server.requests[2].content)["input"]
+    replies = map(answer, (FIRST, SECOND, SECOND))
+    sent = converse(SETTINGS, [*replies], format_, stream=stream, custom=True)["input"]
     outputs = [
         {"type": "function_call_output", "call_id": "call_1", "output": "seen"},
         {"type": "custom_tool_call_output", "call_id": "call_2", "output": "total 0"},
