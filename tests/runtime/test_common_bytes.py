@@ -16,7 +16,8 @@ def test_the_common_beginning_ends_at_the_first_byte_that_differs(place: int) ->
     assert count_common_start(first, bytes(second)) == len(first)
     assert count_common_start(first, bytes(second) + b"more") == len(first)
     second[place] ^= 1
-    assert count_common_start(first, bytes(second)) == place
+    for likely in (0, 1, place, place + 1, len(first) + 1):
+        assert count_common_start(first, bytes(second), likely) == place
 
 
 @each_case("place", PLACES)
@@ -26,7 +27,8 @@ def test_the_common_end_begins_behind_the_last_byte_that_differs(place: int) -> 
     assert count_common_end(first, b"more" + bytes(second), 0) == len(first)
     second[-1 - place] ^= 1
     assert count_common_end(first, bytes(second), 0) == place
-    assert count_common_end(first, b"more" + bytes(second), 0) == place
+    for likely in (0, 1, place, place + 1, len(first) + 1):
+        assert count_common_end(first, b"more" + bytes(second), 0, likely) == place
 
 
 @given(st.binary(max_size=9), st.binary(max_size=400), st.binary(max_size=9), st.data())

@@ -39,8 +39,10 @@ class SharedText(Struct, frozen=True):
     """As it was sent: what is compared."""
     edits: Sequence[Edit] = ()
     """What is kept in place of some of its strings."""
-    borders: Sequence[int] = (0,)
-    """Some places outside of strings, in order."""
+    start: int = 0
+    """So many bytes at its beginning are those of its base; no string goes on behind them."""
+    end: int = 0
+    """The same of those at its end."""
     depth: int = 0
 
     def count_kept(self, end: int) -> int:
@@ -72,13 +74,14 @@ class Difference(Struct, frozen=True):
     def make_text(self, id_: int, number: int, edits: Sequence[Edit]) -> SharedText:
         """Return the body as it is remembered; `edits` are those of what is new."""
         own = [_move(edit, self.start) for edit in edits]
-        base, borders = self.base, (0, self.start, len(self.body) - self.end)
+        base = self.base
         if base is None:
-            return SharedText(id_, number, self.body, own, borders)
+            return SharedText(id_, number, self.body, own)
         shift = len(self.body) - len(base.raw)
         before = [edit for edit in base.edits if edit.end < self.start]
         after = [_move(edit, shift) for edit in base.edits if edit.start > len(base.raw) - self.end]
-        return SharedText(id_, number, self.body, [*before, *own, *after], borders, base.depth + 1)
+        every = [*before, *own, *after]
+        return SharedText(id_, number, self.body, every, self.start, self.end, base.depth + 1)
 
 
 def _move(edit: Edit, shift: int) -> Edit:
@@ -117,8 +120,9 @@ class SharedTexts:
             if most > len(body) * _CLEAR_SHARE:
                 break
             if text.depth < _MAX_DEPTH:
-                start = count_common_start(text.raw, body)
-                end = count_common_end(text.raw, body, start)
+                # The next body of a session has what this one has in common with the one before.
+                start = count_common_start(text.raw, body, text.start)
+                end = count_common_end(text.raw, body, start, text.end)
                 if start + end > most:
                     base, common, most = text, (start, end), start + end
         return Difference(body, body) if base is None else _make_difference(base, body, *common)
@@ -153,7 +157,7 @@ def _make_difference(text: SharedText, body: bytes, start: int, end: int) -> Dif
     """Return a body as a difference whose new part has whole strings, and with a value its name, or with a name its
     value: whether a value is a secret is seen by its name."""
     raw = text.raw
-    border = max([place for place in text.borders if place <= start])
+    border = text.start if text.start <= start else 0
     start = _move_before_name(body, _move_before_string(raw, border, start))
     stop = _move_behind_string(raw, start, len(raw) - end) + len(body) - len(raw)
     stop = _move_behind_value(body, stop)
