@@ -36,7 +36,7 @@ from app.tool_loop.usage import read_usage, sum_usage
 from app.upstream.faults import make_fault
 
 if TYPE_CHECKING:
-    from app.guards import RequestGuard
+    from app.guards.admission import RequestGuard
 
 _MAX_TOLD_CHARACTERS = 16 * 1024
 """How much of an invalid text the error has."""

@@ -11,7 +11,7 @@ from app.config.tables.tools import McpServer
 from app.errors import ParleyError
 
 if TYPE_CHECKING:
-    from app.guards import RequestGuard
+    from app.guards.admission import RequestGuard
 
 
 class GuardedSession:

@@ -22,7 +22,8 @@ from app.routing import ModelRoute
 
 if TYPE_CHECKING:
     from app.api.request_in_progress import RequestInProgress
-    from app.guards import Guards, RequestGuard
+    from app.guards.admission import RequestGuard
+    from app.guards.guards import Guards
 
 GUARDS_HEADER = b"x-parley-guards"
 
@@ -74,7 +75,8 @@ def _begin(
     chosen = guards.select((route.model, *route.list_fallbacks()), caller.name)
     if chosen is None:
         return None
-    from app.guards import RequestFacts, RequestGuard
+    from app.guards.admission import RequestGuard
+    from app.guards.questions import RequestFacts
 
     headers = scope["state"]["headers"]
     session = b"" if parsed is None else _find_session(headers, parsed)

@@ -27,7 +27,7 @@ from app.upstream.catalog import Catalog
 
 if TYPE_CHECKING:
     from app.chat.guarding import GuardedReply
-    from app.guards import Guards
+    from app.guards.guards import Guards
 
 ERROR_WRITERS: Mapping[str, WriteError] = {
     "/v1/models": OPENAI.error,
@@ -126,7 +126,7 @@ def _make_guards(settings: Settings, resources: Resources, previous: "Guards | N
     """Return the guards; without any, nothing of them is imported. What they have said before stays known."""
     if not settings.guards:
         return None
-    from app.guards import Guards
+    from app.guards.guards import Guards
 
     rules = [row.make_rule(name) for name, row in settings.guards.items()]
     mistakes = settings.masking.secret_rules[1]

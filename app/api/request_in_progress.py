@@ -15,7 +15,7 @@ from app.observe.request_record import RequestRecord
 from app.usage.tags import TAGS_HEADER, read_tags
 
 if TYPE_CHECKING:
-    from app.guards import RequestGuard
+    from app.guards.admission import RequestGuard
     from app.observe.request_log.log import RequestLog
 
 

@@ -20,6 +20,7 @@ from msgspec import Struct
 from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation
 from app.formats.entry_schemas import EntrySchema, validate_rest
 from app.formats.json_reader import read_json
+from app.runtime.common_bytes import count_common_start
 from app.runtime.value_count import find_marks, max_values
 
 T = TypeVar("T")
@@ -233,7 +234,7 @@ class RequestMemory:
         for request in reversed(requests):
             if request.raw[longest : longest + _PROBE_BYTES] != raw[longest : longest + _PROBE_BYTES]:
                 continue
-            common = count_common(request.raw, raw)
+            common = count_common_start(request.raw, raw)
             if common > longest:
                 found, longest = request, common
         return found, longest
@@ -410,18 +411,6 @@ def _find_conversation(body: Any) -> str | None:
     return next((name for name in _CONVERSATIONS if isinstance(body.get(name), list) and body[name]), None)
 
 
-def count_common(first: bytes, second: bytes) -> int:
-    """Return how many bytes at the beginning of both are the same."""
-    place, size, end = 0, _PIECE_BYTES, min(len(first), len(second))
-    given = memoryview(first)[:end]  # nothing is copied
-    while size and place < end:
-        while place < end and second.startswith(given[place : place + size], place):
-            place += size
-        size //= 16
-    return min(place, end)
-
-
-_PIECE_BYTES = 16**4
 _PROBE_BYTES = 32
 _WORD = b'"the entries that are known"'
 _COLON = re.compile(rb"[ \t\n\r]*:[ \t\n\r]*")

@@ -48,8 +48,10 @@ def make_words_test(words: Iterable[str]) -> TextTest:
 
 
 def join_words(words: Iterable[str]) -> list[str]:
-    """Return the expressions that together find any of the words."""
-    some = sorted(set(words))
+    """Return the expressions that together find any of the words. Each pass over a text costs the same, so a word that
+    has another one in it is not looked for."""
+    given = set(words)
+    some = sorted(word for word in given if not any(other in word for other in given - {word}))
     groups = [[word for word in some if len(word) <= _SHORT], [word for word in some if len(word) > _SHORT]]
     parts = [group[at : at + MAX_WORDS] for group in groups for at in range(0, len(group), MAX_WORDS)]
     return ["|".join(map(re.escape, part)) for part in parts]

@@ -1,7 +1,7 @@
 """What guards do with a request implements what the path of a request asks of them."""
 
 from app.chat.guarding import GuardedReply, Guarding
-from app.guards import RequestGuard
+from app.guards.admission import RequestGuard
 
 
 def test_the_guard_of_a_request_is_both() -> None:

@@ -28,7 +28,6 @@ from app.formats.request_memory import (
     FirstEntry,
     RememberedRequest,
     RequestMemory,
-    count_common,
     keep,
     resume,
 )
@@ -314,16 +313,6 @@ def test_what_is_known_of_a_conversation_outlives_others_that_begin_as_it_does()
     for other in others:
         read(memory, "c", other)
     assert resume(kept, "what")[:2] == (0, None)
-
-
-@pytest.mark.parametrize("place", [0, 1, 15, 16, 17, 255, 4096, 65535, 65536, 70000, 140000])
-def test_the_common_beginning_ends_at_the_first_byte_that_differs(place: int) -> None:
-    first = bytes(range(256)) * 600
-    second = bytearray(first)
-    assert count_common(first, bytes(second)) == len(first)
-    assert count_common(first, bytes(second) + b"more") == len(first)
-    second[place] ^= 1
-    assert count_common(first, bytes(second)) == place
 
 
 def test_marks_that_move_on_leave_the_rest_of_the_conversation_known() -> None:

@@ -1,9 +1,10 @@
 """The file of the request log: SQLite, which the workers of one machine share.
 
-An entry is a row that is searched, and one that is read: its figures, and its bodies in one compressed value. A long
-body of a request is a text of its own, mostly a difference from an earlier one of its caller, its base: its bytes are
-the first ones of the base, new ones, and the last ones of the base. Each text has the number of its uses, by entries
-and by texts, so that what no entry needs is deleted with the last entry that does. What is deleted is overwritten.
+An entry is a row that is searched, and one that is read: its figures, and its bodies in one compressed value. The long
+bodies of its requests, which have the same words, are one text. Each of them is mostly a difference from a body of an
+earlier text of its caller, the base: its bytes are the first ones of that, new ones, and the last ones of that. Each
+text has the number of its uses, by entries and by texts, so that what no entry needs is deleted with the last entry
+that does. What is deleted is overwritten.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ from app.observe.request_log.entry import Body, BodyFacts, Figures, LoggedReques
 from app.state.sqlite import empty_wal
 
 _APPLICATION_ID = 0x5061726E
-_VERSION = 2
+_VERSION = 3
 _BUSY_SECONDS = 5.0
 _WAL_SECONDS = 2.0
 """How long a deletion waits for readers, so that the log of changes can be emptied."""
@@ -41,8 +42,8 @@ _WAL_PAGES = 1000
 _RESERVE = 8 * 1024**2
 _LACK_SPACE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 """What SQLite answers on a full disk: the last two, where files beside the database cannot be made or grow."""
-_LEVEL = 1
-"""Of zstd, for texts. What is much alike, as the frames of a stream are, gets hardly smaller with a higher one."""
+_TEXTS = zstandard.ZstdCompressionParameters(compression_level=1, window_log=21)
+"""For texts. In a window of 2 MiB the words of the second body are found in the first one."""
 _BODIES_LEVEL = -1
 """Short bodies take half the time of level 1, and a fifth more place; long ones the same time."""
 _SCHEMA = """
@@ -53,11 +54,12 @@ CREATE TABLE entries (
 );
 CREATE TABLE contents (id INTEGER PRIMARY KEY, figures BLOB NOT NULL, bodies BLOB NOT NULL);
 CREATE TABLE texts (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, base INTEGER NOT NULL, prefix INTEGER NOT NULL, suffix INTEGER NOT NULL,
-    data BLOB NOT NULL, uses INTEGER NOT NULL
+    id INTEGER PRIMARY KEY AUTOINCREMENT, base INTEGER NOT NULL, uses INTEGER NOT NULL, parts BLOB NOT NULL
 );
+CREATE TABLE text_data (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE INDEX unused_texts ON texts (id) WHERE uses <= 0;
 """
+# To count a use of a text writes its whole row again, so its data is in another one.
 # The entries have no other index: each one would cost a request as much as all of its rows. A search takes 0.1 s for a
 # million of them.
 _COLUMNS = ("id", "key", "user", "model", "endpoint", "status", "error", "cache", "request_id", "owner")
@@ -110,12 +112,28 @@ class NewBody(Struct, frozen=True):
     data: bytes = b""
     text: int = 0
     """The id of the text with the bytes, in place of `data`."""
+    number: int = 0
+    """Which body of the text it is."""
     times: bytes = b""
     """When the parts of a response came, as doubles in milliseconds, and their sizes; in place of those of `facts`."""
     sizes: bytes = b""
 
 
 _read_bodies = msgspec.msgpack.Decoder(list[NewBody]).decode
+
+
+class TextPart(Struct, frozen=True, array_like=True):
+    """One of the bodies of a text."""
+
+    size: int
+    """Of its bytes in the data of the text."""
+    number: int = 0
+    """Which body of the base comes before and after these."""
+    prefix: int = 0
+    suffix: int = 0
+
+
+_read_parts = msgspec.msgpack.Decoder(list[TextPart]).decode
 
 
 class NewEntry(Struct, frozen=True):
@@ -136,6 +154,9 @@ class LogFile:
         self._connection: sqlite3.Connection | None = None
         self.openings = 0
         """How often the file was opened. It may be another one each time, with other texts of the same ids."""
+        # One that is made anew takes as long as it compresses a turn of an agent.
+        self._compress_text = zstandard.ZstdCompressor(compression_params=_TEXTS).compress
+        self._compress_bodies = zstandard.ZstdCompressor(level=_BODIES_LEVEL).compress
 
     @property
     def name(self) -> str:
@@ -166,7 +187,7 @@ class LogFile:
         except OSError as error:
             raise LogFileError(f"{self._path}: {error.strerror}") from error
         with self._transaction() as connection:
-            yield EntryWriter(connection)
+            yield EntryWriter(connection, self._compress_text, self._compress_bodies)
 
     def delete(self, query: Query) -> int:
         """Delete the entries, with all pieces that no other entry needs, and return their number. Nothing of them is
@@ -298,22 +319,29 @@ class LogFile:
 class EntryWriter:
     """Adds entries in a transaction."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        compress_text: Callable[[bytes], bytes],
+        compress_bodies: Callable[[bytes], bytes],
+    ) -> None:
         self._execute = connection.execute
-        self._compress_text = zstandard.ZstdCompressor(level=_LEVEL).compress
-        self._compress_bodies = zstandard.ZstdCompressor(level=_BODIES_LEVEL).compress
+        self._compress_text = compress_text
+        self._compress_bodies = compress_bodies
 
-    def add_text(self, data: bytes, base: int = 0, prefix: int = 0, suffix: int = 0) -> int | None:
-        """Add the body of a request, as these bytes between the first and the last ones of another text, and return its
-        id; None if the file no longer has the other one. An entry must follow that has it."""
+    def add_text(self, parts: Sequence[TextPart], data: bytes, base: int = 0) -> int | None:
+        """Add the bodies of requests, whose new bytes follow each other in `data`, and return the id of the text; None
+        if the file no longer has the base. An entry must follow that has it."""
         if base and not self._execute("UPDATE texts SET uses = uses + 1 WHERE id = ?", (base,)).rowcount:
             return None
-        text = "INSERT INTO texts (base, prefix, suffix, data, uses) VALUES (?, ?, ?, ?, 1)"
-        return self._execute(text, (base, prefix, suffix, self._compress_text(data))).lastrowid
+        row = (base, _write(parts))
+        id_ = self._execute("INSERT INTO texts (base, uses, parts) VALUES (?, 1, ?)", row).lastrowid
+        self._execute("INSERT INTO text_data VALUES (?, ?)", (id_, self._compress_text(data)))
+        return id_
 
     def add(self, entry: NewEntry) -> None:
         figures = entry.figures
-        texts = [body.text for body in entry.bodies if body.text]
+        texts = list({body.text for body in entry.bodies if body.text})
         row = (entry.ended_at, figures.request_id, figures.key, figures.owner, entry.user, figures.model)
         more = (figures.endpoint, figures.status, figures.error, figures.cache, _write(texts) if texts else None)
         id_ = self._execute(_INSERT_ENTRY, (*row, *more)).lastrowid
@@ -340,7 +368,8 @@ def _take_until(
     for id_, packed, size in rows:
         taken += size
         for text in () if packed is None else _read_ids(packed):
-            taken += sum(size for (size,) in connection.execute("SELECT length(data) FROM texts WHERE id = ?", (text,)))
+            sizes = connection.execute("SELECT length(data) FROM text_data WHERE id = ?", (text,))
+            taken += sum(size for (size,) in sizes)
         if ids and taken > most_bytes:
             break
         ids.append(id_)
@@ -356,6 +385,7 @@ def _delete_entries(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
     while uses:  # what is deleted no longer needs its base
         connection.executemany("UPDATE texts SET uses = uses - ? WHERE id = ?", [(n, id_) for id_, n in uses.items()])
         unused = connection.execute("SELECT base FROM texts WHERE uses <= 0").fetchall()
+        connection.execute("DELETE FROM text_data WHERE id IN (SELECT id FROM texts WHERE uses <= 0)")
         connection.execute("DELETE FROM texts WHERE uses <= 0")
         uses = Counter(base for (base,) in unused if base)
     connection.executemany("DELETE FROM contents WHERE id = ?", rows)
@@ -378,17 +408,20 @@ def _read_body(connection: sqlite3.Connection, body: NewBody) -> Body:
         times.frombytes(body.times)
         sizes.frombytes(body.sizes)
         facts = replace(facts, parts=tuple([(round(at, 3), size) for at, size in zip(times, sizes, strict=True)]))
-    return Body(facts, _read_text(connection, body.text) if body.text else body.data)
+    return Body(facts, _read_text(connection, body.text, body.number) if body.text else body.data)
 
 
-def _read_text(connection: sqlite3.Connection, id_: int) -> bytes:
-    """Return the bytes of a text, from those of its last base on."""
+def _read_text(connection: sqlite3.Connection, id_: int, number: int) -> bytes:
+    """Return one of the bodies of a text, from that of its last base on."""
     decompress = zstandard.ZstdDecompressor().decompress
     rows: list[tuple[int, int, bytes]] = []
     while id_:
-        text = "SELECT base, prefix, suffix, data FROM texts WHERE id = ?"
-        ((id_, prefix, suffix, data),) = connection.execute(text, (id_,)).fetchall()
-        rows.append((prefix, suffix, decompress(data)))
+        text = "SELECT base, parts, data FROM texts JOIN text_data USING (id) WHERE id = ?"
+        ((id_, packed, data),) = connection.execute(text, (id_,)).fetchall()
+        parts = _read_parts(packed)
+        part, start = parts[number], sum([one.size for one in parts[:number]])
+        rows.append((part.prefix, part.suffix, decompress(data)[start : start + part.size]))
+        number = part.number
     whole = b""
     for prefix, suffix, data in reversed(rows):
         whole = b"".join((whole[:prefix], data, whole[len(whole) - suffix :]))

@@ -12,6 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,10 +28,9 @@ from app.observe.request_log.entry import (
     LoggedRequest,
     LoggedTokens,
 )
-from app.observe.request_log.file import EntryWriter, LogFile, LogFileError, NewBody, NewEntry, Query
+from app.observe.request_log.file import EntryWriter, LogFile, LogFileError, NewBody, NewEntry, Query, TextPart
 from app.observe.request_log.pieces import cut
 from app.observe.request_log.redaction import (
-    Edit,
     Find,
     add_values,
     apply_edits,
@@ -42,12 +42,11 @@ from app.observe.request_log.redaction import (
     read_escapes,
     redact_figures,
     redact_json,
-    redact_plain,
     redact_stream,
     redact_text,
     redact_whole,
 )
-from app.observe.request_log.shared_texts import MIN_BYTES, Difference, Piece, SharedTexts
+from app.observe.request_log.shared_texts import MIN_BYTES, Difference, SharedTexts
 from app.observe.request_log.stream_texts import join_texts
 from app.observe.request_record import RequestRecord
 from app.runtime.background_thread import start_background_thread
@@ -325,9 +324,10 @@ class RequestLog:
         find = None
         if waiting.values or self._is_suspicious(waiting, read, differences):
             find = add_values(self._find, waiting.values) if waiting.values else self._find
+        texts = self._write_texts(writer, waiting, read, differences, find)
         bodies = [
-            _keep(body, find) if difference is None else self._keep_long(writer, waiting, body, difference, find)
-            for body, difference in zip(read, differences, strict=True)
+            _keep(body, find) if text is None else NewBody(_redact_headers(body.facts, find), b"", *text)
+            for body, text in zip(read, texts, strict=True)
         ]
         sizes = tuple([BodySize(body.facts.kind, body.facts.size, body.facts.is_cut) for body in bodies])
         if find is not None:
@@ -355,7 +355,7 @@ class RequestLog:
         for body, difference in zip(read, differences, strict=True):
             if difference is None:
                 kept.append(body.data)
-            elif len(difference.new) < MIN_BYTES:
+            elif len(difference.new) < _SEARCHED_TOGETHER:
                 kept.append(difference.new)
             elif self._holds(difference.new):
                 return True
@@ -365,24 +365,45 @@ class RequestLog:
         """Whether something is found in the strings of JSON, or may be."""
         return self._may_hold(data) and (b"\\u" in data or bool(self._find(read_escapes(data))))
 
-    def _keep_long(
-        self, writer: EntryWriter, waiting: _Waiting, body: "_Read", difference: Difference, find: Find | None
-    ) -> NewBody:
-        facts, place = body.facts, (waiting.capture.owner, body.facts.kind)
-        is_read = facts.kind == "upstream_request" or waiting.figures.status < _REFUSED  # so it is JSON
-        if find is not None:
-            facts = _redact_headers(facts, find)
-            if not is_json(body.data):
-                return NewBody(facts, redact_plain(body.data, find))
-        edits = [] if find is None else find_edits(difference.new, find)
-        kept, base = apply_edits(difference.new, edits), difference.base
-        id_ = writer.add_text(kept, 0 if base is None else base.id, difference.prefix, difference.suffix)
+    def _write_texts(
+        self,
+        writer: EntryWriter,
+        waiting: _Waiting,
+        read: Sequence["_Read"],
+        differences: Sequence[Difference | None],
+        find: Find | None,
+    ) -> "Sequence[_InText | None]":
+        """Write the long bodies of requests, those with the same base as one text. Returns where each body is; None for
+        those that are kept with the entry."""
+        by_base: dict[int, list[tuple[int, _Long]]] = {}
+        for place, (body, difference) in enumerate(zip(read, differences, strict=True)):
+            if difference is not None and (find is None or is_json(body.data)):
+                base = 0 if difference.base is None else difference.base.id
+                by_base.setdefault(base, []).append((place, (body, difference)))
+        found: list[_InText | None] = [None] * len(read)
+        for base, placed in by_base.items():
+            id_ = self._write_text(writer, waiting, [long for _, long in placed], base, find)
+            for number, (place, _) in enumerate(placed):
+                found[place] = id_, number
+        return found
+
+    def _write_text(
+        self, writer: EntryWriter, waiting: _Waiting, bodies: "Sequence[_Long]", base: int, find: Find | None
+    ) -> int:
+        edits = [[] if find is None else find_edits(difference.new, find) for _, difference in bodies]
+        kept = [apply_edits(difference.new, own) for (_, difference), own in zip(bodies, edits, strict=True)]
+        parts = [_make_part(difference, len(data)) for (_, difference), data in zip(bodies, kept, strict=True)]
+        id_ = writer.add_text(parts, b"".join(kept), base)
         if id_ is None:  # the entry with the base was deleted
             self._shared.clear()
-            return self._keep_long(writer, waiting, body, Difference(body.data), find)
-        if is_read:
-            self._shared.add(place, difference.make_text(id_, _cut_pieces(difference.new, edits)), base)
-        return NewBody(facts, text=id_)
+            whole = [(body, Difference(body.data, body.data)) for body, _ in bodies]
+            return self._write_text(writer, waiting, whole, 0, find)
+        for number, ((body, difference), own) in enumerate(zip(bodies, edits, strict=True)):
+            kind = body.facts.kind
+            if kind == "upstream_request" or waiting.figures.status < _REFUSED:  # so it is JSON
+                place = waiting.capture.owner, kind
+                self._shared.add(place, difference.make_text(id_, number, own), difference.base)
+        return id_
 
     def _trim(self, more: int) -> None:
         """Keep the bounds of bytes and days, with so many bytes more that are to be written. They are first in the log
@@ -408,6 +429,8 @@ _ENTRY_BYTES = 2048
 """What the figures of an entry take in memory, about."""
 
 
+_SEARCHED_TOGETHER = 64 * 1024
+"""Shorter parts of an entry are joined before they are looked through, because each search has a price of its own."""
 _REFUSED = 400
 _SENT_ON = ("miss", "bypass", "refresh")
 """What a request is said to be whose reply is that of its own call."""
@@ -422,6 +445,17 @@ class _Read(Struct, frozen=True):
     data: bytes
     times: bytes = b""
     sizes: bytes = b""
+
+
+_Long: TypeAlias = tuple[_Read, Difference]
+"""A long body of a request, and what is new of it."""
+_InText: TypeAlias = tuple[int, int]
+"""The id of a text, and which body of it."""
+
+
+def _make_part(difference: Difference, size: int) -> TextPart:
+    base = difference.base
+    return TextPart(size) if base is None else TextPart(size, base.number, difference.prefix, difference.suffix)
 
 
 def _read_bodies(bodies: Sequence[CapturedBody], most: int) -> Sequence[_Read]:
@@ -473,13 +507,13 @@ def _keep(body: _Read, find: Find | None) -> NewBody:
     """Return a body as it is kept, without what is found."""
     facts, data = body.facts, body.data
     if find is None or not data:
-        return NewBody(facts if find is None else _redact_headers(facts, find), data, 0, body.times, body.sizes)
+        return NewBody(_redact_headers(facts, find), data, 0, 0, body.times, body.sizes)
     facts = _redact_headers(facts, find)
     if not is_stream(data):
         is_piece = facts.is_cut and facts.kind.endswith("request")  # whole pieces of what is JSON
         redacted = redact_json(data, find) if is_piece else redact_whole(data, find)
         if redacted == data:
-            return NewBody(facts, data, 0, body.times, body.sizes)
+            return NewBody(facts, data, 0, 0, body.times, body.sizes)
         return NewBody(replace(facts, parts=join_parts(_list_parts(body), redacted)), redacted)
     redacted, parts = redact_stream(data, _list_parts(body), find)
     return NewBody(replace(facts, parts=parts), redacted)
@@ -494,19 +528,6 @@ def _list_parts(body: _Read) -> Sequence[tuple[float, int]]:
     return [(round(at, 3), size) for at, size in zip(times, sizes, strict=True)]
 
 
-def _cut_pieces(new: bytes, edits: Sequence[Edit]) -> list[Piece]:
-    """Return the pieces of what is new: each string that was changed is one, so that what is around it can be the
-    beginning of a later body."""
-    pieces, done = [], 0
-    for edit in edits:
-        start, end = edit.start - 1, edit.end + 1  # with its quotes
-        if done < start:
-            pieces.append(Piece(new[done:start], start - done))
-        pieces.append(Piece(new[start:end], len(edit.data) + 2))
-        done = end
-    return [*pieces, Piece(new[done:], len(new) - done)] if done < len(new) else pieces
-
-
 def _decompress(data: bytes, facts: BodyFacts) -> _Read:
     """Decompress a response, of which nothing could be found otherwise. What cannot be decompressed is not kept."""
     encoding = next(value for name, value in facts.headers if name == "content-encoding")
@@ -518,8 +539,8 @@ def _decompress(data: bytes, facts: BodyFacts) -> _Read:
     return _Read(replace(facts, headers=headers, parts=join_parts(facts.parts, plain)), plain)
 
 
-def _redact_headers(facts: BodyFacts, find: Find) -> BodyFacts:
-    if not find("\n".join([value for _, value in facts.headers])):
+def _redact_headers(facts: BodyFacts, find: Find | None) -> BodyFacts:
+    if find is None or not find("\n".join([value for _, value in facts.headers])):
         return facts
     return replace(facts, headers=tuple([(name, redact_text(value, find)) for name, value in facts.headers]))
 

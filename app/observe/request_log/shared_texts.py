@@ -4,11 +4,15 @@ An agent sends its conversation again with each request: the new body begins lik
 Only what is between is new. Both borders lie outside of the strings of the JSON, so each string is in one part.
 """
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence, Set
 from typing import TypeAlias
 
 from msgspec import Struct
+
+from app.observe.request_log.redaction import Edit
+from app.runtime.common_bytes import count_common_end, count_common_start
 
 MIN_BYTES = 4096
 """Shorter bodies are kept with their entry."""
@@ -25,46 +29,63 @@ Place: TypeAlias = tuple[str, str]
 """The caller of a body, and the kind of it."""
 
 
-class Piece(Struct, frozen=True):
-    """A part of a body, which begins and ends outside of strings."""
-
-    raw: bytes
-    kept_size: int
-    """The bytes that are kept of it, once nothing secret is left."""
-
-
 class SharedText(Struct, frozen=True):
     """A body that the file has."""
 
     id: int
-    pieces: Sequence[Piece]
-    size: int
-    """The bytes of all pieces."""
+    number: int
+    """Which body of the text with this id it is."""
+    raw: bytes
+    """As it was sent: what is compared."""
+    edits: Sequence[Edit] = ()
+    """What is kept in place of some of its strings."""
+    start: int = 0
+    """So many bytes at its beginning are those of its base; no string goes on behind them."""
+    end: int = 0
+    """The same of those at its end."""
     depth: int = 0
+
+    def count_kept(self, end: int) -> int:
+        """Return how many bytes are kept of the first `end` ones."""
+        return end + sum([len(edit.data) - (edit.end - edit.start) for edit in self.edits if edit.end < end])
 
 
 class Difference(Struct, frozen=True):
     """A body as an earlier one whose middle is replaced. With no `base`, all of it is new."""
 
+    body: bytes
     new: bytes
     base: SharedText | None = None
-    before: Sequence[Piece] = ()
-    after: Sequence[Piece] = ()
+    start: int = 0
+    """So many bytes at the beginning of the body are those of the base."""
+    end: int = 0
+    """The same of those at its end."""
 
     @property
     def prefix(self) -> int:
         """How many bytes of what is kept of the base come first."""
-        return sum([piece.kept_size for piece in self.before])
+        return 0 if self.base is None else self.base.count_kept(self.start)
 
     @property
     def suffix(self) -> int:
-        return sum([piece.kept_size for piece in self.after])
+        base = self.base
+        return 0 if base is None else base.count_kept(len(base.raw)) - base.count_kept(len(base.raw) - self.end)
 
-    def make_text(self, id_: int, pieces: Sequence[Piece]) -> SharedText:
-        """Return the body as it is remembered; `pieces` are those of what is new."""
-        every = [*self.before, *pieces, *self.after]
-        depth = 0 if self.base is None else self.base.depth + 1
-        return SharedText(id_, every, sum([len(piece.raw) for piece in every]), depth)
+    def make_text(self, id_: int, number: int, edits: Sequence[Edit]) -> SharedText:
+        """Return the body as it is remembered; `edits` are those of what is new."""
+        own = [_move(edit, self.start) for edit in edits]
+        base = self.base
+        if base is None:
+            return SharedText(id_, number, self.body, own)
+        shift = len(self.body) - len(base.raw)
+        before = [edit for edit in base.edits if edit.end < self.start]
+        after = [_move(edit, shift) for edit in base.edits if edit.start > len(base.raw) - self.end]
+        every = [*before, *own, *after]
+        return SharedText(id_, number, self.body, every, self.start, self.end, base.depth + 1)
+
+
+def _move(edit: Edit, shift: int) -> Edit:
+    return Edit(edit.start + shift, edit.end + shift, edit.data)
 
 
 class SharedTexts:
@@ -93,16 +114,18 @@ class SharedTexts:
 
     def compare(self, places: Sequence[Place], body: bytes) -> Difference:
         """Return which part of a body is new beside the earlier ones of these places; the first place is preferred."""
-        best, most = None, int(len(body) * _MIN_SHARE)
-        for place in places:
-            for text in self._texts.get(place, ()):
-                start = _match_start(text, body)
-                shared = 0 if text.depth == _MAX_DEPTH else start.end + _count_shared_end(text, body, start)
-                if shared > most:
-                    best, most = (text, start), shared
-                if most > len(body) * _CLEAR_SHARE:
-                    return _compare(text, body, start)
-        return Difference(body) if best is None else _compare(best[0], body, best[1])
+        base, common, most = None, (0, 0), int(len(body) * _MIN_SHARE)
+        held = [text for place in places for text in self._texts.get(place, ())]
+        for text in held:
+            if most > len(body) * _CLEAR_SHARE:
+                break
+            if text.depth < _MAX_DEPTH:
+                # The next body of a session has what this one has in common with the one before.
+                start = count_common_start(text.raw, body, text.start)
+                end = count_common_end(text.raw, body, start, text.end)
+                if start + end > most:
+                    base, common, most = text, (start, end), start + end
+        return Difference(body, body) if base is None else _make_difference(base, body, *common)
 
     def add(self, place: Place, text: SharedText, base: SharedText | None) -> None:
         """Remember a body, instead of the one of the same place from which it is a difference."""
@@ -111,13 +134,13 @@ class SharedTexts:
         if base is not None:
             self.forget(place, base)
         held.insert(0, text)
-        self._bytes += text.size
+        self._bytes += len(text.raw)
         for each in held[_MAX_OF_PLACE:]:
             self.forget(place, each)
         while self._bytes > self._max_bytes:
             oldest, texts = next(iter(self._texts.items()))
             if texts:
-                self._bytes -= texts.pop().size
+                self._bytes -= len(texts.pop().raw)
             else:
                 del self._texts[oldest]
 
@@ -126,141 +149,78 @@ class SharedTexts:
         for number, each in enumerate(held):
             if each is text:
                 del held[number]
-                self._bytes -= text.size
+                self._bytes -= len(text.raw)
                 return
 
 
-class _Start(Struct, frozen=True):
-    """What a body has in common with another one at its beginning."""
-
-    pieces: int
-    """So many whole ones."""
-    more: int
-    """Bytes of the next piece."""
-    end: int
-    """All of it in bytes."""
-
-
-def _match_start(text: SharedText, body: bytes) -> _Start:
-    place = number = 0
-    for piece in text.pieces:
-        if not body.startswith(piece.raw, place):  # compares without a copy
-            more = _count_common_start(piece.raw, body, place)
-            return _Start(number, more, place + more)
-        place += len(piece.raw)
-        number += 1
-    return _Start(number, 0, place)
+def _make_difference(text: SharedText, body: bytes, start: int, end: int) -> Difference:
+    """Return a body as a difference whose new part has whole strings, and with a value its name, or with a name its
+    value: whether a value is a secret is seen by its name."""
+    raw = text.raw
+    border = text.start if text.start <= start else 0
+    start = _move_before_name(body, _move_before_string(raw, border, start))
+    stop = _move_behind_string(raw, start, len(raw) - end) + len(body) - len(raw)
+    stop = _move_behind_value(body, stop)
+    return Difference(body, body[start:stop], text, start, len(body) - stop)
 
 
-def _count_shared_end(text: SharedText, body: bytes, start: _Start) -> int:
-    """Return about how many bytes at the end of a body, behind its start, are those of another one."""
-    end = len(body)
-    for piece in reversed(text.pieces[start.pieces :]):
-        common = _count_common_end(piece.raw, body, start.end, end)
-        end -= common
-        if common < len(piece.raw):
-            break
-    return len(body) - end
+def _is_outside(raw: bytes, border: int, place: int) -> bool:
+    """Whether a place in JSON is outside of strings, as the `border` before it is."""
+    if raw.find(b'\\\\"', border, place) >= 0:  # which may be an escaped backslash at the end of a string
+        raw, border, place = raw[border:place].replace(b"\\\\", b""), 0, place - border
+    return (raw.count(b'"', border, place) - raw.count(b'\\"', border, place)) % 2 == 0
 
 
-def compare(text: SharedText, body: bytes) -> Difference:
-    """Return a body as a difference from another one, however little they have in common."""
-    return _compare(text, body, _match_start(text, body))
+def _move_before_string(raw: bytes, border: int, place: int) -> int:
+    """Return the place, or where the string begins in which it lies. The `border` before it is outside of strings."""
+    return place if _is_outside(raw, border, place) else _find_quote_before(raw, place)
 
 
-def _compare(text: SharedText, body: bytes, start: _Start) -> Difference:
-    before = list(text.pieces[: start.pieces])
-    rest = list(text.pieces[start.pieces :])
-    place = start.end - start.more
-    if rest and rest[0].kept_size == len(rest[0].raw):
-        raw = rest[0].raw
-        common = _move_before_string(raw, start.more)
-        if common:
-            before.append(Piece(raw[:common], common))
-            rest[0] = Piece(raw[common:], len(raw) - common)
-            place += common
-    after, end = _compare_ends(rest, body, place)
-    return Difference(body[place:end], text, tuple(before), tuple(after))
+def _move_behind_string(raw: bytes, border: int, place: int) -> int:
+    """Return the place, or where the string ends in which it lies."""
+    return place if _is_outside(raw, border, place) else _find_quote(raw, place) + 1
 
 
-def _compare_ends(pieces: list[Piece], body: bytes, start: int) -> tuple[list[Piece], int]:
-    """Return the pieces that end a body behind `start`, too, and where they begin."""
-    after: list[Piece] = []
-    end = len(body)
-    while pieces and _count_common_end(pieces[-1].raw, body, start, end) == len(pieces[-1].raw):
-        after.insert(0, pieces.pop())
-        end -= len(after[0].raw)
-    if pieces and pieces[-1].kept_size == len(pieces[-1].raw):
-        raw = pieces[-1].raw
-        first = _move_behind_string(raw, len(raw) - _count_common_end(raw, body, start, end))
-        if first < len(raw):
-            after.insert(0, Piece(raw[first:], len(raw) - first))
-            end -= len(raw) - first
-    return after, end
+def _move_before_name(raw: bytes, place: int) -> int:
+    """Return a place outside of strings, or where the name before it begins, if the value follows it."""
+    end = place
+    while end and raw[end - 1] in _BETWEEN:
+        end -= 1
+    is_name = raw[end - 1 : end] == b'"' and _COLON.match(raw, end)
+    return _find_quote_before(raw, end - 1) if is_name else place
 
 
-_BLOCK = 16 * 1024
-_PROBE = 256
-"""Most bodies that are compared have less in common than this."""
+def _move_behind_value(raw: bytes, place: int) -> int:
+    """Return a place outside of strings, or where the string behind it ends, if that has its name before the place."""
+    begin = place
+    while begin < len(raw) and raw[begin] in _BETWEEN:
+        begin += 1
+    is_value = raw[begin : begin + 1] == b'"' and _move_before_name(raw, begin) < begin
+    return _find_quote(raw, begin + 1) + 1 if is_value else place
 
 
-def _count_common_start(piece: bytes, body: bytes, place: int) -> int:
-    """Return how many bytes of `piece` are in `body` from `place` on."""
-    end, done = min(len(piece), len(body) - place), 0
-    given = memoryview(piece)[:end]
-    size = _BLOCK if body.startswith(given[:_PROBE], place) else _PROBE // 4
-    while size and done < end:
-        while done < end and body.startswith(given[done : done + size], place + done):
-            done += size
-        size //= 4
-    return min(done, end)
+_BETWEEN = b" \t\r\n:"
+_COLON = re.compile(rb"[ \t\r\n]*+:")
 
 
-def _count_common_end(piece: bytes, body: bytes, start: int, end: int) -> int:
-    """Return how many bytes at the end of `piece` are in `body` before `end`, and not before `start`."""
-    most, done = min(len(piece), end - start), 0
-    given = memoryview(piece)[len(piece) - most :]
-    probe = min(_PROBE, most)
-    size = _BLOCK if body.startswith(given[most - probe :], end - probe) else _PROBE // 4
-    while size and done < most:
-        while done < most:
-            longer = min(done + size, most)
-            if not body.startswith(given[most - longer : most - done], end - longer):
-                break
-            done = longer
-        size //= 4
-    return done
+def _find_quote(raw: bytes, start: int) -> int:
+    """Return the place of the quote that ends a string."""
+    quote = raw.find(b'"', start)
+    while _is_escaped(raw, quote):
+        quote = raw.find(b'"', quote + 1)
+    return quote if quote >= 0 else len(raw) - 1
 
 
-def _is_outside(piece: bytes) -> bool:
-    """Whether a part of JSON that begins outside of strings ends outside, too."""
-    if piece.find(b'\\\\"') >= 0:  # which may be an escaped backslash at the end of a string
-        piece = piece.replace(b"\\\\", b"")
-    return (piece.count(b'"') - piece.count(b'\\"')) % 2 == 0
+def _find_quote_before(raw: bytes, end: int) -> int:
+    """Return the place of the quote that begins a string."""
+    quote = raw.rfind(b'"', 0, end)
+    while _is_escaped(raw, quote):
+        quote = raw.rfind(b'"', 0, quote)
+    return max(quote, 0)
 
 
-def _is_escaped(piece: bytes, quote: int) -> bool:
+def _is_escaped(raw: bytes, quote: int) -> bool:
     place = quote
-    while place and piece[place - 1] == ord("\\"):
+    while place > 0 and raw[place - 1] == ord("\\"):
         place -= 1
     return (quote - place) % 2 == 1
-
-
-def _move_before_string(piece: bytes, place: int) -> int:
-    """Return the place, or where the string begins in which it lies."""
-    if _is_outside(piece[:place]):
-        return place
-    quote = piece.rfind(b'"', 0, place)
-    while _is_escaped(piece, quote):
-        quote = piece.rfind(b'"', 0, quote)
-    return quote
-
-
-def _move_behind_string(piece: bytes, place: int) -> int:
-    """Return the place, or where the string ends in which it lies."""
-    if _is_outside(piece[:place]):
-        return place
-    quote = piece.find(b'"', place)
-    while quote >= 0 and _is_escaped(piece, quote):
-        quote = piece.find(b'"', quote + 1)
-    return len(piece) if quote < 0 else quote + 1

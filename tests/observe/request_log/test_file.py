@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from app.observe.request_log.entry import BodyFacts
-from app.observe.request_log.file import LogFile, LogFileError, NewBody, Query
+from app.observe.request_log.file import LogFile, LogFileError, NewBody, NewEntry, Query, TextPart
 
 from tests.each_case import each_case
-from tests.observe.request_log.log_entries import add, entry, make_entry, make_facts
+from tests.observe.request_log.log_entries import add, entry, figures, make_entry, make_facts
 
 
 def count(path: Path, table: str) -> int:
@@ -50,7 +50,9 @@ def write_turns(file: LogFile, *turns: bytes) -> None:
     base = size = 0
     for number, turn in enumerate(turns):
         with file.write() as writer:
-            text = writer.add_text(turn if base else turn + b"]", base, size, 1 if base else 0)
+            data = turn if base else turn + b"]"
+            part = TextPart(len(data), 0, size, 1) if base else TextPart(len(data))
+            text = writer.add_text([part], data, base)
             assert text is not None
             writer.add(make_entry(NewBody(make_facts(turn), text=text), str(number)))
         base, size = text, size + len(turn)
@@ -66,20 +68,38 @@ def test_a_text_is_read_from_all_that_it_is_a_difference_from(file: LogFile) -> 
     assert [read_data(file, id_) for id_ in (1, 2, 3)] == [b"[one]", b"[one,two]", b"[one,two,three]"]
 
 
+def test_each_body_of_a_text_is_a_difference_from_any_body_of_the_base(file: LogFile) -> None:
+    with file.write() as writer:
+        base = writer.add_text([TextPart(4), TextPart(5)], b"(ab)" + b"[abc]")
+        assert base is not None
+        writer.add(make_entry(NewBody(make_facts(b""), text=base, number=1), "first"))
+    with file.write() as writer:
+        parts = [TextPart(1, 1, 4, 1), TextPart(0, 0, 3, 1), TextPart(2, 0, 1, 2)]
+        text = writer.add_text(parts, b"d" + b"xy", base)
+        assert text is not None
+        bodies = [NewBody(make_facts(b""), text=text, number=number) for number in range(3)]
+        writer.add(NewEntry(1.0, figures("second"), bodies))
+    found = file.read(2)
+    assert found is not None
+    assert [body.data for body in found.bodies] == [b"[abcd]", b"(ab)", b"(xyb)"]
+    assert read_data(file, 1) == b"[abc]"
+    assert file.delete(Query()) == 2
+
+
 def test_a_text_stays_as_long_as_another_needs_it(file: LogFile, path: Path) -> None:
     write_turns(file, b"[one", b",two", b",three")
     file.delete(Query(id=1))
     file.delete(Query(id=2))
     assert (read_data(file, 3), count(path, "texts")) == (b"[one,two,three]", 3)
     file.delete(Query(id=3))
-    assert (count(path, "texts"), count(path, "contents"), count(path, "entries")) == (0, 0, 0)
+    assert [count(path, table) for table in ("texts", "text_data", "contents", "entries")] == [0, 0, 0, 0]
 
 
 def test_a_text_is_no_difference_from_one_that_was_deleted(file: LogFile, path: Path) -> None:
     write_turns(file, b"[one")
     file.delete(Query())
     with file.write() as writer:
-        assert writer.add_text(b",two", 1, 4, 1) is None
+        assert writer.add_text([TextPart(4, 0, 4, 1)], b",two", 1) is None
     assert count(path, "texts") == 0
 
 

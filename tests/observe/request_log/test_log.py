@@ -4,8 +4,10 @@ import json
 import random
 import sqlite3
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from app.observe.request_log.bytes_test import make_bytes_test
 from app.observe.request_log.file import LogFile, Query
@@ -28,10 +30,12 @@ def make_log(path: Path, counted: list[int], queue_bytes: int = 1024**2) -> Requ
     return RequestLog(file, rules, make_finder([], personal=True), count, may_hold=may_hold)
 
 
-def end_request(log: RequestLog, body: bytes = b"{}", status: int = 200) -> None:
+def end_request(log: RequestLog, body: bytes = b"{}", status: int = 200, sent: Sequence[bytes] = ()) -> None:
     capture = log.begin("", "", "/v1/chat", [])
     assert capture is not None
     capture.request.record_whole(body)
+    for one in sent:
+        capture.begin_exchange("a", "/x", one)
     log.end(RequestRecord("r", "chat", ended_at=time.time(), status=status), capture)
 
 
@@ -95,10 +99,54 @@ def test_the_turns_of_a_session_are_read_as_they_were_without_what_is_masked(tmp
     log.close()
     assert b"alice" not in b"".join(part.read_bytes() for part in tmp_path.iterdir())
     with sqlite3.connect(tmp_path / "requests.db") as connection:
-        sizes = [size for (size,) in connection.execute("SELECT prefix + suffix FROM texts")]
+        rows = [packed for (packed,) in connection.execute("SELECT parts FROM texts")]
     connection.close()
+    sizes = [prefix + suffix for ((_, _, prefix, suffix),) in map(msgspec.msgpack.decode, rows)]
     assert sizes[0] == 0
     assert min(sizes[1:]) > 4000
+
+
+@each_case(
+    ("before", "after"),
+    [
+        (b'"api_key": "k-one"', b'"api_key": "k-two"'),
+        (b'"api_key": 1', b'"api_key": "k-two"'),
+        (b'"api_key" : "k-one"', b'"api_key": "k-two"'),
+        (b'"a_name": "k-two"', b'"api_key": "k-two"'),
+        (b'"a": ["k-two"]', b'"api_key": "k-two"'),
+    ],
+)
+def test_a_secret_that_changes_or_whose_name_does_is_removed(before: bytes, after: bytes, tmp_path: Path) -> None:
+    log = make_log(tmp_path / before.hex(), [])
+    rest = b', "m": "%b"}' % (b"word " * 1200)
+    for fields in (before, after):
+        end_request(log, b'{"n": 1, ' + fields + rest)
+    assert read_bodies(log)[1] == b'{"n": 1, "api_key": "[redacted]"' + rest
+    log.close()
+
+
+def test_what_model_servers_got_is_one_text_with_what_the_client_sent(tmp_path: Path) -> None:
+    log = make_log(tmp_path, [])
+    bodies = make_session(6, "alice@example.com")
+    sent = [
+        [body.replace(b'"n"', name) for name in (b'"max"', b'"most"')[: 1 + number % 2]]
+        for number, body in enumerate(bodies)
+    ]
+    for body, got in zip(bodies[:4], sent, strict=False):
+        end_request(log, body, sent=got)
+    log.delete(Query(before_id=4))
+    for body, got in zip(bodies[4:], sent[4:], strict=True):
+        end_request(log, body, sent=got)
+    found = [log.read(entry.id) for entry in reversed(log.find_entries(Query(), 100))]
+    log.close()
+    for read, body, got in zip(found, bodies[3:], sent[3:], strict=True):
+        assert read is not None
+        kept = [one.data for one in read.bodies if one.facts.kind.endswith("request")]
+        assert kept == [each.replace(b"alice@example.com", b"[EMAIL]") for each in (body, *got)]
+    with sqlite3.connect(tmp_path / "requests.db") as connection:
+        ((texts,),) = connection.execute("SELECT count(*) FROM texts").fetchall()
+    connection.close()
+    assert texts == 6
 
 
 def test_a_session_goes_on_after_its_earlier_turns_were_deleted_or_the_file_was(tmp_path: Path) -> None:

@@ -33,6 +33,12 @@ def test_texts_of_different_names_are_not_joined() -> None:
     assert {b"ab", b"cd"} <= set(lines)
 
 
+def test_a_quote_that_belongs_to_no_string_changes_no_other_frame() -> None:
+    frames = [frame(content="a"), b': 5" of text\n\n', frame(content="b", n=2)]
+    for more in (0, 99):
+        assert b"ab" in join_texts(b"".join([*frames, *[b"data: [DONE]\n\n"] * 99 * more])).split(b"\n")
+
+
 def test_lines_may_end_with_a_carriage_return() -> None:
     data = b"".join([frame(content="a"), frame(content="b", n=2)]).replace(b"\n", b"\r\n")
     assert b"ab" in join_texts(data).split(b"\n")
