@@ -56,7 +56,7 @@ class GuardedSession:
 
 
 def _replace_content(answer: ToolAnswer, content: tuple[Text | Media, ...]) -> ToolAnswer:
-    """Return an answer with what guards have left of it. Its other fields say the same in other words, also to clients."""
+    """Return an answer with what guards have left of it. Its other fields say the same, also to clients."""
     error, hosted = answer.error, answer.hosted
     if error is not None:
         error = replace(error, message="\n".join([part.text for part in content if isinstance(part, Text)]))
