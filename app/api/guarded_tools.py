@@ -43,7 +43,7 @@ class GuardedSession:
             content = [await self._admit(tool, part) for part in answer.content]
         except ParleyError as error:  # a tool never fails the reply
             content = [Text(f"[withheld: {error.message}]")]
-        return replace(answer, content=tuple(content))
+        return answer if tuple(content) == answer.content else _replace_content(answer, tuple(content))
 
     async def _admit(self, tool: OfferedTool, part: Text | Media) -> Text | Media:
         """Raises ParleyError."""
@@ -53,3 +53,13 @@ class GuardedSession:
 
     def close(self) -> None:
         self._session.close()
+
+
+def _replace_content(answer: ToolAnswer, content: tuple[Text | Media, ...]) -> ToolAnswer:
+    """Return an answer with what guards have left of it. Its other fields say the same, also to clients."""
+    error, hosted = answer.error, answer.hosted
+    if error is not None:
+        error = replace(error, message="\n".join([part.text for part in content if isinstance(part, Text)]))
+    if hosted is not None:
+        hosted = replace(hosted, entries=())
+    return replace(answer, content=content, error=error, entries=None, hosted=hosted)

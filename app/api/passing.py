@@ -144,7 +144,7 @@ class PassingEndpoint(RecordedEndpoint):
             return body
         if body.own is not None and body.own.refusal is not None:
             raise body.own.refusal  # there is nothing that guards could look at
-        what = "a form with files" if form is not None and guard.chosen.enforces else None
+        what = "a form with files" if form is not None and guard.chosen.enforces_requests else None
         if self._endpoint.generates and (guard.chosen.replying or guard.chosen.masks):
             what = f"the answer of {self._endpoint.name}"
         if what is not None:

@@ -1,7 +1,7 @@
 """Settings that are valid each, but not together or not on this machine."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from app.access.addresses import is_loopback
 from app.config.codex_instructions import read_codex_instructions
@@ -18,6 +18,7 @@ from app.state.urls import NoUrl, PostgresUrl, parse_state_url
 from app.upstream.http.options import make_ssl_context
 from app.validation.nearest import suggest_name
 from app.validation.violations import json_path
+from app.validation.wildcards import match_wildcard
 
 
 def find_mistakes(settings: Settings) -> list[str]:
@@ -62,6 +63,8 @@ def _check_codex_instructions(settings: Settings) -> Iterator[str]:
 def _check_guards(settings: Settings) -> Iterator[str]:
     yield from find_guard_mistakes(settings.guards, settings.masking)
     yield from (f"masking.rules_file: {mistake}" for mistake in settings.masking.secret_rules[1])
+    for name, guard in settings.guards.items():
+        yield from _check_guarded_models(json_path(["guards", name, "models"]), guard.models, settings)
     shared = settings.server.workers > 1 or settings.server.replicas > 1
     masks = any(row.detectors or row.api == "presidio" for row in settings.guards.values())
     if not masks or settings.masking.key is not None:
@@ -76,6 +79,22 @@ def _check_guards(settings: Settings) -> Iterator[str]:
             "masking.key: must be set, because it would be kept in Redis, which may evict it, beside the values that "
             "are encrypted with it: `openssl rand -hex 32` makes one. Or set state.url"
         )
+
+
+def _check_guarded_models(path: str, patterns: Sequence[str], settings: Settings) -> Iterator[str]:
+    """Find patterns that fit other names than those of the models that answer: their guard would look at nothing."""
+    answering = [name for name, row in settings.models.items() if row.use is None]
+    for pattern in patterns:
+        if any(match_wildcard(pattern, name) for name in answering):
+            continue
+        for name, row in settings.models.items():
+            targets = [name] if row.use is None else [row.use, *(rule.use for rule in row.rules)]
+            other = next((one for one in (name, *row.aliases) if match_wildcard(pattern, one)), None)
+            if other is not None:
+                models = ", ".join(map(repr, dict.fromkeys(targets)))
+                what = "virtual" if other == name else "an alias"
+                yield f"{path}: {other!r} is {what}, and a guard goes by the name of the model that answers: {models}"
+                break
 
 
 def _keeps_state_in_redis(settings: Settings) -> bool:

@@ -17,7 +17,7 @@ from app.chat.admitted import Admitted, mark_admitted
 from app.chat.attachments import Attachment, FileText, Section, Unreadable
 from app.chat.events import Event, Fault
 from app.chat.known_conversation import KnownConversation
-from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.chat.stage import Stage
 from app.chat.stream import Reply
 from app.endpoints.body import CONTENT_FIELDS
@@ -34,7 +34,7 @@ from app.guards.masking import (
     mask_conversation,
     mask_quotes,
 )
-from app.guards.memory import Rejected, make_key
+from app.guards.memory import make_key
 from app.guards.parts import find_last_answer, find_question
 from app.guards.placeholders import Placeholders
 from app.guards.questions import Questions, RequestFacts
@@ -94,8 +94,7 @@ class RequestGuard:
 
     @property
     def reads_files(self) -> bool:
-        chosen = self.chosen
-        return any(rule.enforces for rule in (*chosen.finding, *chosen.analyzing, *chosen.judging))
+        return self.chosen.enforces_requests
 
     @property
     def must_translate(self) -> bool:
@@ -121,6 +120,7 @@ class RequestGuard:
 
     async def admit(self, request: ChatRequest) -> Admitted:
         """Return the request as the model may have it. Raises PolicyRefused, GuardUnavailable and Unsupported."""
+        request = await self._admit_contents(request)
         if self._last is not None and self._last[0] is request.messages:
             return self._finish(request, self._last[1])
         if not self._has_begun:
@@ -132,6 +132,21 @@ class RequestGuard:
         if not any(rule.sends_tools for rule in self.chosen.judging):
             self._last = request.messages, messages
         return self._finish(request, messages)
+
+    async def _admit_contents(self, request: ChatRequest) -> ChatRequest:
+        """Return the request with fields that a model reads beside the messages, such as `documents`, as it may have
+        them. Raises ParleyError."""
+        extra = request.params.get("extra_body") or {}
+        read = {name: value for name, value in extra.items() if name in CONTENT_FIELDS}
+        texts = [*dict.fromkeys(text for value in read.values() for text in list_texts(value))]
+        if not texts:
+            return request
+        admitted = dict(zip(texts, await self.admit_texts(texts), strict=True))
+        changed = {name: replace_leaves(value, admitted) for name, value in read.items()}
+        if all(changed[name] is value for name, value in read.items()):
+            return request
+        params = {**request.params, "extra_body": {**extra, **changed}}
+        return replace(request, params=params, source=None, passed=None)
 
     async def admit_images(self, request: ChatRequest) -> ChatRequest:
         """Return a request whose images another model describes before it is admitted. Raises ParleyError."""
@@ -216,6 +231,9 @@ class RequestGuard:
         masker, masking = self._make_known_masker(), self.chosen.masking
         if self.chosen.masks and masking.notice:
             messages = _add_notice(messages)
+        params = _mask_params(request.params, masker)
+        fields = masker.mask_value(request.caller_fields) if request.caller_fields else {}
+        self._check_fields(masker)
         return mark_admitted(
             replace(
                 request,
@@ -223,10 +241,16 @@ class RequestGuard:
                 source=None,
                 passed=None,
                 guard=self,
-                params=_mask_params(request.params, masker),
-                caller_fields=masker.mask_value(request.caller_fields) if request.caller_fields else {},
+                params=params,
+                caller_fields=fields,
             )
         )
+
+    def _check_fields(self, masker: ValueMasker) -> None:
+        """Raises PolicyRefused for a value in a field beside the conversation."""
+        why = masker.refused
+        if why is not None:
+            self._questions.refuse(why.guard, why.reason, why.kind.lower(), "a field beside the messages")
 
     # Masking.
 
@@ -279,29 +303,40 @@ class RequestGuard:
             self._guards.count_check(rule.name, "request", "replace" if count and rule.action != "observe" else "pass")
 
     def _withhold(
-        self, given: Sequence[Message], masked: Sequence[Message], refused: Sequence[tuple[int, int, Refused]]
+        self,
+        given: Sequence[Message],
+        masked: Sequence[Message],
+        refused: Sequence[tuple[int, int, Refused]],
+        *,
+        of_session: bool = True,
     ) -> Sequence[Message]:
-        """Refuse the request for a new text with a value that is refused; withhold others. Raises PolicyRefused."""
+        """Refuse the request for a new text with a value that is refused; withhold others. `of_session`: a later
+        request has the texts again. Raises PolicyRefused."""
         last_answer, question, out = find_last_answer(given), find_question(given), list(masked)
         for number, index, why in refused:
             message, part = out[number], given[number].parts[index]
             rule = next(rule for rule in self.chosen.rules if rule.name == why.guard)
             is_new = number > last_answer and (part.kind != "tool_result" or rule.refuses_results)
-            if is_new and isinstance(part, Text) and message.role == "user":
-                is_new = not self._was_refused(rule, message.role, part.text) or number >= question
+            if is_new and of_session and isinstance(part, Text) and message.role == "user":
+                behind = message.parts[index + 1 :] if number == question else given[question].parts
+                is_new = not self._was_refused(rule, part.text, [one.text for one in behind if isinstance(one, Text)])
             if is_new:
                 self._questions.refuse(why.guard, why.reason, why.kind.lower(), f"messages[{number}].content[{index}]")
             out[number] = _withhold_part(message, index, why)
             self._questions.verdicts[why.guard] = "withhold"
         return out
 
-    def _was_refused(self, rule: GuardRule, role: Role, text: str) -> bool:
-        """Whether a guard with detectors has refused a text of an earlier request. It has refused it now."""
-        memory = self._guards.memory
-        key = make_key(self._guards.digest(rule), self._facts.scope, TextPart("", role, "text", text))
-        refused = memory.get(key) is not None
-        memory.put(key, Rejected(""), rule.remember_seconds)
-        return refused
+    def _was_refused(self, rule: GuardRule, text: str, behind: Sequence[str]) -> bool:
+        """Whether a guard with detectors has refused a text of the user in an earlier request, in which the last of the
+        texts behind it was another one. If not, it has refused it now."""
+        memory, digest = self._guards.memory, self._guards.digest(rule)
+        key = make_key(digest, self._facts.scope, TextPart("", "user", "text", text))
+        last = make_key(b"last", "", TextPart("", "user", "text", behind[-1] if behind else ""))
+        known = memory.get(key)
+        if known is not None and behind and known != last:
+            return True
+        memory.put(key, last, rule.remember_seconds)
+        return False
 
     async def _analyze(self, messages: Sequence[Message]) -> tuple[dict[str, list[tuple[Span, SpanRule]]], bool]:
         """Return the values that Presidio has found, by text, and whether it has seen all. Raises GuardUnavailable."""
@@ -393,7 +428,7 @@ class RequestGuard:
         message = Message("user", tuple(map(Text, texts)))
         request = ChatRequest(self._facts.model, (message,))
         messages: Sequence[Message] = await self._requests.judge(
-            request, request.messages, sees_original=True, text_kind=kind
+            request, request.messages, sees_original=True, text_kind=kind, of_session=False
         )
         spans, _ = await self._analyze(messages)
         masker = self._make_masker(spans)
@@ -401,31 +436,35 @@ class RequestGuard:
         if url and masker.words:
             self._words_of_files[url] = masker.words
         self._report_masked(masker)
-        masked = self._withhold(messages, done.messages, done.refused)
-        judged = await self._requests.judge(request, masked, sees_original=False, text_kind=kind)
+        masked = self._withhold(messages, done.messages, done.refused, of_session=False)
+        judged = await self._requests.judge(request, masked, sees_original=False, text_kind=kind, of_session=False)
         return [part.text for part in judged[0].parts if isinstance(part, Text)]
 
     async def admit_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a request that is no conversation, as its model may have them. Raises ParleyError."""
         read = {name: value for name, value in fields.items() if name in CONTENT_FIELDS}
         tokens = next((name for name, value in read.items() if _has_numbers(value)), None)
-        if tokens is not None and self.chosen.enforces:
+        if tokens is not None and self.chosen.enforces_requests:
             text = "guards check the requests for this model, and cannot read tokens: send text"
             raise Unsupported(f"{text} (for langchain's OpenAIEmbeddings: check_embedding_ctx_length=False)", tokens)
         texts = [*dict.fromkeys(text for value in read.values() for text in list_texts(value))]
         admitted = dict(zip(texts, await self.admit_texts(texts), strict=True)) if texts else {}
         masker = self._make_masker({})
-        return {
+        out = {
             name: replace_leaves(value, admitted) if name in read else masker.mask_value(value)
             for name, value in fields.items()
         }
+        self._check_fields(masker)
+        return out
 
     async def admit_own_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the client's own fields, of which `admit_fields` has seen a translation, as its model may have them.
         Raises ParleyError."""
         texts = [*dict.fromkeys(_list_named(fields, _OWN_TEXTS))]
         admitted = dict(zip(texts, await self.admit_texts(texts), strict=True)) if texts else {}
-        found: dict[str, Any] = self._make_known_masker().mask_value(replace_leaves(dict(fields), admitted))
+        masker = self._make_known_masker()
+        found: dict[str, Any] = masker.mask_value(replace_leaves(dict(fields), admitted))
+        self._check_fields(masker)
         return found
 
     async def admit_result(self, name: str, text: str) -> str:

@@ -29,8 +29,11 @@ Find: TypeAlias = Callable[[str], Iterable[Span]]
 
 PLACEHOLDER_WORD = re.compile(r"\[?[A-Z_]{2,16}_[A-Z2-7]{8,16}\]?")
 # No expression begins with a look behind: so the search for where one may begin is fast.
-_LOCAL_PART = re.compile(r"[A-Za-z0-9._%+-]{1,64}\Z")
-_DOMAIN = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])")
+_LETTERS = r"A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f"
+"""Latin, Greek and Cyrillic ones. Texts in other scripts have no blank before an address."""
+_LOCAL_PART = re.compile(rf"[{_LETTERS}0-9._%+-]{{1,64}}\Z")
+_LABEL = rf"[{_LETTERS}0-9](?:[{_LETTERS}0-9-]{{0,61}}[{_LETTERS}0-9])?"
+_DOMAIN = re.compile(rf"(?:{_LABEL}\.){{1,8}}[{_LETTERS}]{{2,24}}(?![{_LETTERS}0-9-])")
 _PHONE = re.compile(r"\+[1-9](?:[ ()./-]{0,2}[0-9]){6,14}(?!\w)")
 _IPV4 = re.compile(r"[0-9]{1,3}\.(?:[0-9]{1,3}\.){2}[0-9]{1,3}(?!\.?\w)")
 _WITHIN_PHONE, _WITHIN_ADDRESS = re.compile(r"[\w+]\Z"), re.compile(r"[\w.:]\Z")

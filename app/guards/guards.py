@@ -80,6 +80,10 @@ class GuardSet(Struct, frozen=True, eq=False):
         return any(rule.enforces for rule in self.rules)
 
     @property
+    def enforces_requests(self) -> bool:
+        return any(rule.enforces for rule in (*self.finding, *self.analyzing, *self.judging))
+
+    @property
     def must_translate(self) -> bool:
         """Whether the client never gets the server's own events, and the server not the client's own body."""
         return bool(self.replying) or any(rule.finds_values and rule.enforces for rule in self.rules)

@@ -98,6 +98,8 @@ class ValueMasker:
         """How many values were masked or redacted, by kind."""
         self.words: dict[tuple[str, str], str] = {}
         """The words of the values that were found before the place at which it is, by kind and value."""
+        self.refused: Refused | None = None
+        """Why the first of `mask_value` that is refused is so."""
         self._longest_first: list[tuple[str, str]] = []
 
     def mask(self, text: str) -> MaskedText:
@@ -197,7 +199,17 @@ class ValueMasker:
 
     def mask_value(self, value: Any) -> Any:
         """Search the strings of a value as of JSON, and mask what is found, and what was found so far."""
-        return _map_strings(value, lambda text: self.mask_known(self.mask(text).text))
+        return _map_strings(value, self._mask_string)
+
+    def _mask_string(self, text: str) -> str:
+        found = self.mask(text)
+        self.refused = self.refused or found.refused
+        return self.mask_known(found.text)
+
+    def mask_name(self, name: str) -> str:
+        """Mask the name of a sender. It is no text that could be refused by itself: its kind stands for it then."""
+        found = self.mask(name)
+        return self.mask_known(found.text if found.refused is None else f"[{found.refused.kind}]")
 
     def mask_known_value(self, value: Any) -> Any:
         """Mask the values that were found so far in the strings of a value as of JSON; the same object if there are
@@ -318,7 +330,7 @@ def mask_message(message: Message, masker: ValueMasker) -> tuple[Message, list[t
             extra = {key: value for key, value in extra.items() if key not in OPAQUE_REASONING}
     if is_assistant and extra and masker.words:
         extra = masker.mask_known_value(extra)  # signed reasoning has its text twice, which was restored for the client
-    name = None if message.name is None else masker.mask_known(masker.mask(message.name).text)
+    name = None if message.name is None else masker.mask_name(message.name)
     same = name == message.name and extra is message.extra
     same = same and all(one is other for one, other in zip(parts, message.parts, strict=True))
     return (message if same else replace(message, parts=tuple(parts), name=name, extra=extra)), refused

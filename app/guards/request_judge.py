@@ -58,8 +58,10 @@ class RequestJudge:
         *,
         sees_original: bool,
         text_kind: PartKind = "text",
+        of_session: bool = True,
     ) -> Sequence[Message]:
-        """Return the messages as the guards let them pass. Raises PolicyRefused and GuardUnavailable."""
+        """Return the messages as the guards let them pass. `of_session`: a later request has them again. Raises
+        PolicyRefused and GuardUnavailable."""
         for rule in self._questions.chosen.judging:
             if rule.sees_original is not sees_original:
                 continue
@@ -69,11 +71,17 @@ class RequestJudge:
                 asked = self._list_asked(rule, request, messages, 0, text_kind)
                 messages = self._apply(rule, messages, 0, asked, await self._ask_whole(rule, asked))
             else:
-                messages = await self._judge_new(rule, request, messages, text_kind)
+                messages = await self._judge_new(rule, request, messages, text_kind, of_session=of_session)
         return messages
 
     async def _judge_new(
-        self, rule: GuardRule, request: ChatRequest, messages: Sequence[Message], text_kind: PartKind
+        self,
+        rule: GuardRule,
+        request: ChatRequest,
+        messages: Sequence[Message],
+        text_kind: PartKind,
+        *,
+        of_session: bool,
     ) -> Sequence[Message]:
         known, now = request.known, self._memory.clock()
         what = ("judged", self._guards.digest(rule), self._facts.scope)
@@ -81,8 +89,11 @@ class RequestJudge:
         start = len(before)
         rest = messages[start:]
         asked = self._list_asked(rule, request, messages, start, text_kind)
-        asked = self._move_refused(asked, find_question(messages))
+        question = find_question(messages) if of_session else -1
+        if of_session:
+            asked = self._move_refused(asked, question)
         outcomes = await self._find_outcomes(rule, asked)
+        self._remember_last(rule, asked, outcomes[0], question)
         now_judged = self._apply(rule, rest, start, asked, outcomes)
         judged = (*before, *now_judged)
         if known is not None and outcomes[1] is None:
@@ -109,16 +120,38 @@ class RequestJudge:
 
     def _move_refused(self, asked: Sequence[_Asked], question: int) -> list[_Asked]:
         """Return the parts, of which texts that were refused in an earlier request, and that are not the newest text of
-        the user, count as older ones: a client may have no answer to put behind a request that was refused."""
+        the user, count as older ones: a client may have no answer to put behind a request that was refused. Some put
+        what the user says then into the same message."""
+        last = _find_last_text(asked, question)
+
+        def is_older(one: _Asked) -> bool:
+            if one.place.message < question:
+                return True
+            if last is None or one.place.message > question or one.place.part >= last.place.part:
+                return False
+            known: bytes | None = self._memory.get(_make_last_key(one))
+            return known is not None and known != last.key
+
         return [
             replace(one, part=replace(one.part, group="C"))
             if one.part.group == "A"
             and one.part.role == "user"
-            and one.place.message < question
             and isinstance(self._memory.get(one.key), Rejected | Suspected)
+            and is_older(one)
             else one
             for one in asked
         ]
+
+    def _remember_last(
+        self, rule: GuardRule, asked: Sequence[_Asked], found: dict[Place, Remembered], question: int
+    ) -> None:
+        """Remember which text was the last of the message in which another one is refused."""
+        last = _find_last_text(asked, question)
+        if last is None:
+            return
+        for one in asked:
+            if one.part.group == "A" and isinstance(found.get(one.place), Rejected):
+                self._memory.put(_make_last_key(one), last.key, rule.remember_seconds)
 
     # What is done.
 
@@ -242,6 +275,16 @@ class RequestJudge:
         size = len(outcome.text) if isinstance(outcome, Replaced) else 0
         self._memory.put(one.key, outcome, rule.remember_seconds, size)
         return outcome
+
+
+def _find_last_text(asked: Sequence[_Asked], question: int) -> _Asked | None:
+    """Return the last text of the message that has the newest text of the user."""
+    return next((one for one in reversed(asked) if one.place.message == question and one.part.kind == "text"), None)
+
+
+def _make_last_key(one: _Asked) -> bytes:
+    """Return the key under which the last text is remembered of the message in which this one was refused."""
+    return b"last" + one.key
 
 
 def _find_judged(

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from app.chat.context_edits import COMPACTION
 from app.chat.events import (
     NEXT_MESSAGE,
     Event,
@@ -45,6 +46,7 @@ _LAST_WORD = re.compile(rf"({_OPEN}|(?<![A-Za-z0-9_]))([A-Za-z0-9_]*)\Z")
 _BEGUN_OPEN = re.compile(r"(?:\[|\\{1,2}\[?|%(?:5[Bb]?)?|&(?:#(?:9(?:1;?)?)?)?)\Z")
 _BEGUN_CLOSE = re.compile(r"(?:\\{1,2}|%5?|&(?:#(?:93?)?)?)\Z")
 _ANY_BEGUN = re.compile(r"[A-Z_]{0,16}(?:_[A-Z2-7]{0,8})?")
+_QUOTING = ("annotations", COMPACTION)
 _MAY_BE_HELD = re.compile(r"[A-Za-z0-9_\[\\%&#;]\Z")
 
 
@@ -271,13 +273,16 @@ class RestoringStage:
         self._calls.clear()
 
     def _restore_extra(self, event: Extra) -> Extra:
-        """Restore what annotations quote of a text. All else is opaque: the server wants it back as it was."""
-        annotations = event.fields.get("annotations")
-        if annotations is None or "text" not in self._what:
+        """Restore what annotations quote of a text, and a summary of the conversation. All else is opaque: the server
+        wants it back as it was."""
+        quoting = [name for name in _QUOTING if name in event.fields] if "text" in self._what else []
+        if not quoting:
             return event
-        return replace(event, fields={**event.fields, "annotations": self._restore_leaves(annotations)})
+        return replace(event, fields={**event.fields, **{n: self._restore_leaves(event.fields[n]) for n in quoting}})
 
     def _restore_other(self, event: Event) -> Event:
+        if type(event) is Extra:
+            return self._restore_extra(event)
         if type(event) is MediaOutput and "text" in self._what:
             return replace(event, fields=self._restore_leaves(event.fields))
         if type(event) is Finish and self._count is not None:

@@ -54,6 +54,8 @@ _OPAQUE_NAMES = frozenset(
         "b64_json",
     }
 )
+_NOT_SEEN = (*END_TYPES, Passed, PassedEnd)
+"""Events without a text of their own."""
 REPLACED = (
     "a guard has replaced a part of this reply: its log probabilities, annotations and other warnings are left out"
 )
@@ -271,7 +273,7 @@ class WatchedReply:
     def _pass_observed(self, events: list[Event]) -> None:
         assert self._receiver is not None
         if self._watches:
-            self._seen += [event for event in events if type(event) not in END_TYPES]
+            self._seen += [event for event in events if type(event) not in _NOT_SEEN]
             if events and type(events[-1]) is Finish:
                 self._start_observer(list_reply_parts(self._seen))
         self._receiver.on_events(events)

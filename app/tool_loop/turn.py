@@ -15,6 +15,8 @@ from app.chat.events import (
     Extra,
     Failed,
     Finish,
+    Passed,
+    PassedEnd,
     ServerCall,
     TextDelta,
     TokenLogprobs,
@@ -96,9 +98,11 @@ class Turn:
         return self._first_index + len(self._indexes)
 
     def feed(self, events: list[Event]) -> list[Event]:
-        """Return the events as the reply has them, without the end, which is kept in `end`."""
+        """Return the events as the reply has them, without the end, which is kept in `end`. The server's own events are
+        left out: they are of one turn, and the reply has several."""
         out: list[Event] = []
-        for event in self._sequential.feed(events):
+        own = [event for event in events if type(event) is not Passed and type(event) is not PassedEnd]
+        for event in self._sequential.feed(own):
             if type(event) is ToolCallDelta:
                 self._add_call(event, out)
             elif type(event) is TextDelta and self._calls_are_text and not event.refusal:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from app.access import hash_key
+from app.formats.seal import read_seal
 
 from tests.api.hosted_search import HOSTED, KEYS, ONE, SCRIPT, TWO
 from tests.each_case import each_case
@@ -423,6 +424,36 @@ def test_a_stream_that_breaks_after_a_search_is_not_an_answer(gateway: Gateway) 
         gateway.model._answer = reply
     kinds = [frame["type"] for frame in answer.frames]
     assert kinds[-1] == "error" and "message_stop" not in kinds
+
+
+@pytest.mark.parametrize("guard", [{"detectors": ["word"], "action": "reject"}, {"detectors": ["word"]}])
+def test_what_a_guard_withholds_of_a_search_no_field_of_the_reply_has(guard: Json) -> None:
+    """A value that is masked for the model only is shown to the client."""
+    tree = settings() | {
+        "guards": {"words": {**guard, "phases": ["request"]}},
+        "masking": {"key": "0" * 64, "patterns": {"word": "first"}},
+    }
+    model = Model()
+    with Running(tree, model) as running:
+        gateway = Gateway(running, model)
+        found = blocks(gateway.messages([SEARCH], [search("news")]))[1]
+        told = gateway.told
+        more = [TURNS, {"role": "assistant", "content": [*blocks(gateway.messages([SEARCH], [search("news")]))]}, TURNS]
+        gateway.messages([SEARCH], messages=more)
+        streamed_items = gateway.responses([search("news")], stream=True, store=False).frames
+    sealed = [read_seal(row["encrypted_content"]) for row in (found, *found["content"]) if "encrypted_content" in row]
+    texts = [*(seal.text for seal in sealed if seal), *_list_sealed(streamed_items)]
+    shows = "action" not in guard
+    assert any("first" in (text or "") for text in texts) is shows, texts
+    assert bool(found["content"]) is shows
+    assert told and "first" not in told[0]
+    assert not any("first" in json.dumps(sent) for sent in model.sent)
+
+
+def _list_sealed(events: list[Json]) -> list[str]:
+    items = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    seals = [read_seal(item["encrypted_content"]) for item in items if item.get("encrypted_content")]
+    return [result.text for seal in seals if seal for result in seal.results.values()]
 
 
 @pytest.mark.parametrize("price", [{}, {"price": {"input": 0, "output": 0}}])

@@ -127,3 +127,32 @@ def test_a_pattern_cannot_have_the_name_of_a_detector() -> None:
 def test_presidio_that_observes_is_not_waited_for(row: Json) -> None:
     rule = settings({"g": {**URL, "api": "presidio", **row}}).guards["g"].make_rule("g")
     assert (rule.observes, rule.enforces, rule.masks) == (True, False, False)
+
+
+VIRTUAL, ALIAS = "'auto' is virtual", "'other-m' is an alias"
+
+
+@each_case(
+    ("patterns", "problem", "models"),
+    [
+        (["auto"], VIRTUAL, "'m', 'n'"),
+        (["a*", "m*"], VIRTUAL, "'m', 'n'"),
+        (["other*", "m"], ALIAS, "'m'"),
+        (["gpt"], "'gpt' is an alias", "'m', 'n'"),
+        (["*"], "", ""),
+        (["m", "unknown"], "", ""),
+    ],
+)
+def test_a_guard_cannot_be_for_a_name_under_which_no_model_answers(
+    patterns: list[str], problem: str, models: str
+) -> None:
+    tree = {
+        "m": {"upstreams": ["u"], "aliases": ["other-m"]},
+        "n": {"upstreams": ["u"]},
+        "auto": {"use": "m", "rules": [{"when": {"media": "image"}, "use": "n"}], "aliases": ["gpt"]},
+    }
+    upstreams = {"u": {"base_url": "http://model.test/v1"}}
+    row = {"detectors": ["email"], "models": patterns}
+    found = find_conflicts(settings({"g": row}, models=tree, upstreams=upstreams))
+    text = f"guards.g.models: {problem}, and a guard goes by the name of the model that answers: {models}"
+    assert [one for one in found if one.startswith("guards")] == ([text] if problem else [])

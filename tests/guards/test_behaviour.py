@@ -79,6 +79,52 @@ def test_a_session_goes_on_behind_a_refusal_for_which_its_client_keeps_no_answer
     assert sent_texts(run) == ["Where you are: /tmp", f"[withheld by policy house: {reason}]", "Then a horse"]
 
 
+@pytest.mark.parametrize("guard", ["detectors", "names", "no names"])
+def test_a_session_goes_on_if_its_client_adds_texts_to_the_refused_message(guard: str) -> None:
+    def ask(*texts: str) -> Json:
+        return {"messages": [{"role": "user", "content": [{"type": "text", "text": text} for text in texts]}]}
+
+    refused: Json = {**REJECT, "parts": ["messages[0].content[0]"]} if guard == "names" else REJECT
+    detectors = {"detectors": ["word"], "action": "reject"}
+    first = ("A zebra runs", "A reminder")
+    run = play(
+        {"house": detectors if guard == "detectors" else {"phases": ["request"]}},
+        [ask(*first), ask(*first), ask(*first, "Then a horse"), ask(*first, "Then a horse"), ask(*first, "A zebra")],
+        [FINE, FINE],
+        [{"if": "zebra", "body": refused}],
+        masking={"patterns": {"word": "zebra"}},
+    )
+    assert [client.answer.status for client in run.clients] == [400, 400, 200, 200, 400]
+    for sent in map(json.dumps, run.played.sent):
+        assert "[withheld by policy house: " in sent and "zebra runs" not in sent and "Then a horse" in sent
+
+
+def test_a_refused_text_of_a_request_without_a_session_is_refused_again() -> None:
+    guards = {"words": {"detectors": ["word"], "action": "reject"}, "house": {"api": "litellm", "phases": ["request"]}}
+    given: Json = {
+        "config": {
+            "guards": {
+                name: {"url": "<webhook:house>", **row} if "api" in row else row for name, row in guards.items()
+            },
+            "masking": {"key": "0" * 64, "patterns": {"word": "zebra"}},
+            "models": {"m": {"upstreams": ["s"], "endpoints": ["embeddings"]}},
+        },
+        "webhooks": {
+            "house": {
+                "answers": [{"if": "lion", "body": {"action": "BLOCKED", "blocked_reason": "lion"}}],
+                "default": {"action": "NONE"},
+            }
+        },
+        "requests": [
+            {"path": "/v1/embeddings", "body": {"model": "m", "input": [word, other]}}
+            for word in ("A zebra", "A lion")
+            for other in ("Hello", "Good day")
+        ],
+        "upstream": [],
+    }
+    assert [client.answer.status for client in run_case({"given": given}).clients] == [400] * 4
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_the_error_of_a_refused_reply_names_the_policy_and_no_server(stream: bool) -> None:
     given = {
@@ -580,3 +626,19 @@ def test_values_behind_escapes_of_arguments_are_found_in_replies() -> None:
         assert reply is not None
         assert reply.end == status
         assert "example.com" not in run.clients[0].answer.body.decode()
+
+
+def test_a_service_sees_what_a_model_reads_beside_the_messages() -> None:
+    documents = [{"title": "Notes", "text": "Feed the zebra"}]
+    refused = play(
+        {"house": {"phases": ["request"]}},
+        [{**user("Hi"), "documents": documents}],
+        [],
+        [{"if": "zebra", "body": REJECT}],
+    )
+    assert (refused.clients[0].answer.status, refused.played.sent) == (400, [])
+    new = {"if": "Feed", "body": {"verdict": "replace", "parts": {"messages[0].content[1]": "Feed it"}}}
+    body = {**user("Hi"), "documents": documents}
+    run = play({"house": {"phases": ["request"]}}, [body, body], answers=[new])
+    assert [sent["documents"] for sent in run.played.sent] == [[{"title": "Notes", "text": "Feed it"}]] * 2
+    assert len(asked(run)) == 2, "what a service has said is remembered"

@@ -10,7 +10,14 @@ from tests.each_case import each_case
 
 FOUND = [
     ("email", "Write to ann@example.com.", ["ann@example.com"]),
-    ("email", "ann.b+tag@mail.example.co.uk, éann@example.com", ["ann.b+tag@mail.example.co.uk", "ann@example.com"]),
+    ("email", "ann.b+tag@mail.example.co.uk, éann@example.com", ["ann.b+tag@mail.example.co.uk", "éann@example.com"]),
+    (
+        "email",
+        "jörg@example.com, ann@müller.de, анна@почта.рф, \u0430nn@example.com",
+        [
+            *("jörg@example.com", "ann@müller.de", "анна@почта.рф", "\u0430nn@example.com"),
+        ],
+    ),
     ("email", "联系ann@example.com", ["ann@example.com"]),
     ("email", "@decorator a@b user@host ann@example.c0m", []),
     ("card", "card 4111-1111-1111-1111, 378282246310005", ["4111-1111-1111-1111", "378282246310005"]),

@@ -9,6 +9,8 @@ from typing import Any, cast
 import httpx
 import openpyxl
 import pytest
+from app.chat.messages import Text
+from app.chat.server_tools import ToolAnswer, ToolError
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -225,6 +227,19 @@ def test_warnings_of_a_refused_or_replaced_reply_quote_nothing_of_it() -> None:
     assert b"is not valid" in passed.clients[0].answer.body
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_error_of_a_tool_that_a_guard_withholds_quotes_nothing_of_it(stream: bool) -> None:
+    text = "Error: the quota is used up"
+    error = ToolAnswer((Text(text),), ToolError("protocol", -32000, "the quota is used up"), "error", len(text))
+    call = {"index": 0, "id": "c1", "function": {"name": "wx-now", "arguments": "{}"}}
+    server = Service([{"tool_calls": [call]}], refused="quota")
+    with Running(settings({"house": {"phases": ["request"]}}), server) as gateway:
+        gateway.context.tools = cast(Any, FakeServers([make_tool("wx", "now")], {"wx-now": error}))
+        answer = gateway.post("/v1/responses", {"model": "m", "input": "Weather?", "stream": stream})
+    assert b"mcp_protocol_error" in answer.body and b"withheld by policy house" in answer.body
+    assert b"quota" not in answer.body
+
+
 @pytest.mark.parametrize("remember", [3600, 0])
 def test_a_reply_with_tools_is_asked_about_once_for_each_turn(remember: int) -> None:
     call = {"index": 0, "id": "c1", "function": {"name": "wx-now", "arguments": "{}"}}
@@ -345,3 +360,38 @@ def test_a_refused_reply_ends_for_gemini_with_prohibited_content(way: str) -> No
     text = answer.body.decode()
     assert answer.status == 200 and '"finishReason":"PROHIBITED_CONTENT"' in text
     assert text.count("The policy house refused this: zebra.") == 2
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_summary_of_the_conversation_is_restored_and_masked_again(stream: bool) -> None:
+    server = Service([{"content": f"Mail {MASKED}."}], [{"content": f"To {MASKED}."}])
+    edit = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 1000}}
+    messages: list[Json] = [
+        {"role": "user", "content": f"I am {EMAIL}. " + "old " * 2000},
+        {"role": "assistant", "content": "ok"},
+        {"role": "user", "content": "new"},
+    ]
+    body = {"model": "m", "max_tokens": 50, "stream": stream, "context_management": {"edits": [edit]}}
+    with Running(settings({}) | {"guards": {"pii": {"detectors": ["email"]}}}, server) as gateway:
+        answer = gateway.post("/v1/messages", {**body, "messages": messages})
+        summary = {"type": "compaction", "content": f"Mail {EMAIL}."}
+        later = [{"role": "assistant", "content": [summary]}, {"role": "user", "content": "go on"}]
+        gateway.post("/v1/messages", {**body, "messages": later})
+    shown = answer.body.decode()
+    assert f"Mail {EMAIL}." in shown and "EMAIL_" not in shown
+    assert len(server.sent) == 3
+    assert not any(EMAIL in json.dumps(sent) for sent in server.sent)
+    assert f"Mail {MASKED}." in json.dumps(server.sent[2])
+
+
+def test_a_summary_that_a_guard_refuses_is_none() -> None:
+    server = Service([{"content": f"A {WORD}."}], [{"content": "Fine."}])
+    edit = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 1000}}
+    texts = (("user", "old " * 2000), ("assistant", "ok"), ("user", "new"))
+    messages = [{"role": role, "content": text} for role, text in texts]
+    body = {"model": "m", "max_tokens": 50, "messages": messages, "context_management": {"edits": [edit]}}
+    with Running(settings({"house": {"phases": ["reply"]}}), server) as gateway:
+        answer = gateway.post("/v1/messages", body)
+    assert [block["type"] for block in answer.json["content"]] == ["text"]
+    assert WORD not in answer.body.decode().replace("refused this: zebra", "")
+    assert "was not summarized" in answer.headers["x-parley-warnings"]

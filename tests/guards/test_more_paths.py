@@ -250,6 +250,10 @@ def test_numbers_of_tokens_are_refused_because_no_guard_can_read_them(path: str,
         assert (answer.status, servers.sent) == (400, []), answer.body
         assert answer.json["error"]["code"] == "unsupported"
     for row in settings["guards"].values():
+        row["phases"] = ["reply"]
+    with Running(settings, servers) as gateway:
+        assert gateway.post(path, {"model": "m", **body}).status == 200, "these guards look at no request"
+    for row in settings["guards"].values():
         row |= {"action": "observe"} if "detectors" in row else {"mode": "observe"}
     with Running(settings, servers) as gateway:
         assert gateway.post(path, {"model": "m", **body}).status == 200

@@ -226,12 +226,16 @@ def add_value(body: Json, place: tuple[Any, ...]) -> Json:
 
 @pytest.mark.parametrize(("api", "path", "body"), BODIES)
 @pytest.mark.parametrize("served_by", ["its own API", "chat_completions"])
-def test_a_value_in_any_string_of_a_body_reaches_no_model(api: str, path: str, body: Json, served_by: str) -> None:
+@pytest.mark.parametrize("action", ["mask", "redact", "reject"])
+def test_a_value_in_any_string_of_a_body_reaches_no_model(
+    api: str, path: str, body: Json, served_by: str, action: str
+) -> None:
     servers = Servers(random.Random(1))
     api = api if served_by == "its own API" else served_by
-    settings = make_guarded_settings(api, "block") | {"guards": {"pii": GUARDS["pii"]}, "masking": MASKING}
+    guards = {"pii": {**GUARDS["pii"], "action": action}}
+    settings = make_guarded_settings(api, "block") | {"guards": guards, "masking": MASKING}
     del settings["cache"]
-    masked = 0
+    masked = refused = 0
     with Running(settings, servers) as gateway:
         assert gateway.post(path, body).status == 200
         for place in list_strings(body):
@@ -241,4 +245,5 @@ def test_a_value_in_any_string_of_a_body_reaches_no_model(api: str, path: str, b
             answer = gateway.post(path, add_value(body, place))
             assert not any(value in data.decode() for data in servers.sent for value in VALUES), place
             masked += answer.status == 200
-    assert masked >= 6
+            refused += answer.status == 400 and b"content_filter" in answer.body.lower()
+    assert masked + refused >= 6 and (refused >= 2) is (action == "reject")

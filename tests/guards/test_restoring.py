@@ -179,3 +179,9 @@ def test_annotations_and_transcripts_are_restored() -> None:
     assert restored[0] == Extra({"annotations": [{"title": "ann@example.com", "index": 1}]})
     assert restored[1] == MediaOutput("audio", "data:,", {"transcript": "ann@example.com"})
     assert restored[2] == Extra({"reasoning_details": ["[EMAIL_YGDF6NR7]"]})
+
+
+@each_case("name", ["annotations", "compaction"])
+def test_what_comes_between_two_messages_is_restored_too(name: str) -> None:
+    events = restore([TextDelta("See"), Extra({name: ["[EMAIL_YGDF6NR7]"]}, NEXT_MESSAGE), Finish("stop")])
+    assert events[1] == Extra({name: ["ann@example.com"]}, NEXT_MESSAGE)

@@ -4,6 +4,8 @@ from app.chat.events import (
     Extra,
     Finish,
     MediaOutput,
+    Passed,
+    PassedEnd,
     ReasoningDelta,
     ServerCall,
     TextDelta,
@@ -50,6 +52,14 @@ def test_calls_are_marked_numbered_on_and_told_one_after_the_other() -> None:
         TurnCall(3, "c1_1", "clock-now", "{}", NOW),
         TurnCall(5, "c1_2", "made_up", "{}", None),
     ]
+
+
+def test_events_of_a_server_between_those_of_a_call_do_not_end_it() -> None:
+    turn = make_turn()
+    begun = turn.feed([Passed("content_block_start", "{}"), ToolCallDelta(0, "{", "c1", "clock-now")])
+    rest = turn.feed([Passed("content_block_delta", "{}"), ToolCallDelta(0, "}"), PassedEnd(), Finish("tool_calls")])
+    assert begun[1:] == [ToolCallDelta(0, "{", "c1", "clock-now")] and rest == [ToolCallDelta(0, "}")]
+    assert turn.finish()[1] == [TurnCall(0, "c1", "clock-now", "{}", NOW)]
 
 
 def test_a_turn_is_the_messages_that_a_client_would_send_back() -> None:
