@@ -124,6 +124,8 @@ class Message(Struct, frozen=True):
     path: str = ""
     """The JSON path in the request (`messages[2]`), for errors."""
     extra: Mapping[str, Any] = {}
+    is_summary: bool = False
+    """It says what earlier messages said, which are no longer there: truncation keeps it."""
 
 
 class Tool(Struct, frozen=True, dict=True):
