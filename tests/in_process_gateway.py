@@ -173,13 +173,13 @@ class Running:
                 if not message.get("more_body"):
                     ended.set()
 
-        await self.app(_scope(method, path, headers or {}), receive, send)
+        await self.app(make_scope(method, path, headers or {}), receive, send)
         assert ended.is_set(), "no end"
         self.unread = len(queue)
         return Answer(begin["status"], list(begin["headers"]), b"".join(body))
 
 
-def _scope(method: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
+def make_scope(method: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
     path, _, query = path.partition("?")
     return {
         "type": "http",
