@@ -184,6 +184,7 @@ def is_of_server(fault: Fault) -> bool:
     """Whether another server may answer, though this one would refuse the request again."""
     return fault.cause in LASTING_WORDS or fault.code in _OF_ACCOUNT
 
+
 _BY_WORD = {cause.word: cause for cause in list(globals().values()) if isinstance(cause, Cause)}
 
 _BY_ERRNO = {
