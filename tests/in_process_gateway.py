@@ -173,7 +173,7 @@ class Running:
                 if not message.get("more_body"):
                     ended.set()
 
-        await self.app(_scope(method, path, headers or {}), receive, send)
+        await self.app(make_scope(method, path, headers or {}), receive, send)
         assert ended.is_set(), "no end"
         self.unread = len(queue)
         return Answer(begin["status"], list(begin["headers"]), b"".join(body))
@@ -201,7 +201,7 @@ class AnsweringGateway(Running):
         return json.loads(self.server.requests[-1].content)
 
 
-def _scope(method: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
+def make_scope(method: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
     path, _, query = path.partition("?")
     return {
         "type": "http",

@@ -4,9 +4,9 @@ resumed."""
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from app.api.asgi import Receive
+from app.api.asgi import ClientDisconnected, Receive
 from app.api.reply_response import ReplyResponse, ResponseLimits
 from app.api.resumable import (
     ResumableReplies,
@@ -24,6 +24,7 @@ from app.errors import Cancelled, ParleyError
 from app.runtime.memory_budget import Lease
 from app.runtime.ticker import Ticker
 
+T = TypeVar("T")
 PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
 Unseal: TypeAlias = Callable[[str, str], GuardedReply | None]
 """Returns what `GuardedReply.seal` has sealed: of which reply, and the seal. None if it is of another key."""
@@ -183,3 +184,18 @@ def _forget_tracebacks(error: BaseException | None) -> None:
 async def wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def run_for_client(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of the work, which ends when the client leaves. Raises ClientDisconnected."""
+    loop = asyncio.get_running_loop()
+    tasks = loop.create_task(work), loop.create_task(wait_for_disconnect(receive))
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not tasks[0].done():
+            raise ClientDisconnected
+        return tasks[0].result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

@@ -25,6 +25,7 @@ from app.api.context_edits import edit_context, edits_itself
 from app.api.end_users import name_user
 from app.api.guarding import admit_locally, begin_counting
 from app.api.model_rights import apply_rights, find_route
+from app.api.open_replies import run_for_client
 from app.api.own_bodies import read_passed_headers
 from app.api.response_writer import Send
 from app.chat.admitted import mark_admitted
@@ -105,22 +106,22 @@ class TokenCountEndpoint(Generic[Parsed]):
                     route = await self._choose_route(scope, found, route, large=large)
                 found = self._serve_hosted(found, scope, route)
                 if found.options.applied_edits is None or edits_itself(found.request, route):
-                    return await self._count_conversation(scope, found, route, lease, large=large)
+                    return await self._count_conversation(scope, receive, found, route, lease, large=large)
                 conversation, applied, _ = edit_context(found.request)
                 edited = replace(found, request=conversation)
-                count = await self._count_conversation(scope, edited, route, lease, large=large)
+                count = await self._count_conversation(scope, receive, edited, route, lease, large=large)
                 whole = count
                 if applied:
-                    whole = await self._count_conversation(scope, found, route, lease, large=large)
+                    whole = await self._count_conversation(scope, receive, found, route, lease, large=large)
                 return {**count, "context_management": {"original_input_tokens": whole.get("input_tokens")}}
 
     async def _count_conversation(
-        self, scope: Scope, found: ParsedRequest, route: ModelRoute, lease: Lease, *, large: bool
+        self, scope: Scope, receive: Receive, found: ParsedRequest, route: ModelRoute, lease: Lease, *, large: bool
     ) -> dict[str, Any]:
-        """Raises ParleyError."""
+        """Raises ParleyError, and ClientDisconnected if the client leaves before its server has answered."""
         gateway, request = self._context.live.gateway, found.request
         if self._asks_api is not None and route.deployments[0].target.api == self._asks_api:
-            asked = await self._ask(scope, gateway, found, route, lease)
+            asked = await run_for_client(receive, self._ask(scope, gateway, found, route, lease))
             if asked is not None:
                 return asked
         if isinstance(request.refusal, ParleyError):

@@ -5,7 +5,7 @@ A message has a role, its parts have none. Fields of a client format that have n
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
@@ -124,6 +124,17 @@ class Message(Struct, frozen=True):
     path: str = ""
     """The JSON path in the request (`messages[2]`), for errors."""
     extra: Mapping[str, Any] = {}
+    is_summary: bool = False
+    """It says what earlier messages said, which are no longer there: truncation keeps it."""
+
+
+def find_unread(message: Message, formats: Container[str]) -> Sequence[str]:
+    """Return the warnings about details that a server does not get which reads only those of these formats."""
+    texts: Sequence[str] = message.extra.get(UNREAD, ())
+    details = message.extra.get("reasoning_details") if texts else None
+    if isinstance(details, list) and any(isinstance(one, dict) and one.get("format") in formats for one in details):
+        return ()
+    return texts
 
 
 class Tool(Struct, frozen=True, dict=True):

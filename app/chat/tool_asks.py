@@ -48,12 +48,14 @@ class ApprovalRule(Struct, frozen=True):
 
     always: ToolFilter = NO_TOOLS
     never: ToolFilter = NO_TOOLS
+    others: bool | None = None
+    """Whether the calls that neither names need approval; None: as the operator says."""
 
     def asks(self, tool: str, *, read_only: bool) -> bool | None:
         """Return whether a call needs approval; None if the rule does not say."""
         if self.always.accepts(tool, read_only=read_only):
             return True
-        return False if self.never.accepts(tool, read_only=read_only) else None
+        return False if self.never.accepts(tool, read_only=read_only) else self.others
 
 
 class ServerAsk(Struct, frozen=True):

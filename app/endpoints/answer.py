@@ -11,6 +11,7 @@ from app.chat.events import AnswerPart, Event, Failed, Fault, Finish
 from app.endpoints.scan import JsonScan
 from app.endpoints.streamed import EventSplitter, StreamedAnswer
 from app.endpoints.usage import USAGE_FIELDS, read_answer_usage
+from app.endpoints.vectors import VectorEncoder
 from app.upstream import faults
 from app.upstream.reply.reader import ReplyAssembler, ReplyReader
 from app.upstream.reply.sse import MalformedData
@@ -36,6 +37,8 @@ class AnswerOptions(Struct, frozen=True):
     """How many choices of a text completion must come to their end; None: it is none."""
     hides_usage: bool = False
     """The client did not ask for the usage in the stream."""
+    wants_base64: bool = False
+    """The client asked for vectors in base64."""
 
     def for_model(self, model: str) -> "AnswerOptions":
         """Return the options for the answer of another model."""
@@ -67,7 +70,7 @@ def make_answer_reader(headers: Sequence[tuple[bytes, bytes]], options: AnswerOp
         stream = StreamedAnswer(kept, options.choices, hides_usage=options.hides_usage)
         return ReplyReader(EventSplitter(), stream)
     if kind == b"text/html" or kind.endswith(b"json") or (options.needs_json and kind != b"application/octet-stream"):
-        assembler = JsonAnswer(kept, options.model, counted)
+        assembler = JsonAnswer(kept, options.model, counted, VectorEncoder() if options.wants_base64 else None)
     else:
         length = b"" if b"content-encoding" in lines else lines.get(b"content-length", b"")
         assembler = BytesAnswer(kept, length)
@@ -125,8 +128,15 @@ class BytesAnswer(_Answer):
 class JsonAnswer(_Answer):
     """JSON in which the model has the name that the client knows. A long one is passed on before its end."""
 
-    def __init__(self, headers: tuple[tuple[bytes, bytes], ...], model: str, counted_tokens: str) -> None:
+    def __init__(
+        self,
+        headers: tuple[tuple[bytes, bytes], ...],
+        model: str,
+        counted_tokens: str,
+        encoder: VectorEncoder | None = None,
+    ) -> None:
         super().__init__(headers)
+        self._encoder = encoder
         self._scan = JsonScan(_WANTED, {b"model": msgspec.json.encode(model)}, b"data")
         self._counted_tokens = counted_tokens
         self._held: list[bytes] | None = []
@@ -135,6 +145,8 @@ class JsonAnswer(_Answer):
 
     def feed(self, items: Sequence[Any]) -> list[Event]:
         data = self._scan.feed(self._take(items))
+        if self._encoder is not None:
+            data = self._encoder.feed(data)
         if self._held is None:
             return [AnswerPart(data)] if data else []
         self._held.append(data)
@@ -150,7 +162,8 @@ class JsonAnswer(_Answer):
 
     def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
         fault = fault or self._fault or self._find_error()
-        data = b"" if self._held is None else b"".join(self._held)
+        rest = b"" if self._encoder is None else self._encoder.close()
+        data = rest if self._held is None else b"".join([*self._held, rest])
         if fault is None and self._held is not None:
             fault = _check_json(data)
         elif fault is None and not self._scan.is_complete:
@@ -159,7 +172,7 @@ class JsonAnswer(_Answer):
             return [Failed(fault)]
         finish = Finish("stop", self.read_usage())
         if self._held is None:
-            return [finish]
+            return [AnswerPart(data), finish] if data else [finish]
         return [AnswerPart(data, (*self._take_headers(), (b"content-length", b"%d" % len(data)))), finish]
 
     def read_usage(self) -> dict[str, Any] | None:

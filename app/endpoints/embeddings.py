@@ -36,6 +36,11 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 _write = msgspec.json.encode
 
 
+def wants_base64(path: str, body: EndpointBody) -> bool:
+    """Whether the client reads vectors in base64 alone."""
+    return path in PATHS and "encoding_format" in body.fields and body.read("encoding_format") == "base64"
+
+
 class Server(Struct, frozen=True):
     """What a server is sent, and what may change its answer beside that."""
 

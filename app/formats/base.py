@@ -299,4 +299,4 @@ Write the summary only."""
 
 def make_summary(text: str, path: str) -> Message:
     """Return the summary as a message of the user: many chat templates want a conversation to begin with one."""
-    return Message("user", (Text(f"{_HEAD}\n\n{text}"),), path=path)
+    return Message("user", (Text(f"{_HEAD}\n\n{text}"),), path=path, is_summary=True)

@@ -210,7 +210,8 @@ class AskReader:
             return ApprovalRule(always=self._read_filter(value, path)[0])
         if isinstance(value, dict) and value and value.keys() <= {"always", "never"}:
             read = {key: self._read_filter(value[key], f"{path}.{key}")[0] for key in value if value[key] is not None}
-            return ApprovalRule(**read)
+            # OpenAI asks for the approval of every call that a request does not exempt.
+            return ApprovalRule(**read, others=True if "never" in read else None)
         self._refuse(path, f"must be {_APPROVAL_FORM}{describe_given(value)}")
         return None
 

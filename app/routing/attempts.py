@@ -229,7 +229,7 @@ class UpstreamCaller:
                 failure = error
                 empty = error if isinstance(error, EmptyReply) else empty
             in_first_round = retries == 0 and bool(untried)
-            lasts = failure.fault.cause in causes.LASTING_WORDS  # another server may answer
+            lasts = causes.is_of_server(failure.fault)
             repeats = retries < call.max_retries and failure.retryable
             if not (failure.retryable or lasts) or not (in_first_round or repeats) or call.is_over:
                 raise empty or failure

@@ -10,6 +10,7 @@ from app.chat.messages import CallerRights, ChatRequest
 from app.endpoints.answer import AnswerOptions
 from app.endpoints.body import EndpointBody
 from app.endpoints.completions import count_choices
+from app.endpoints.embeddings import wants_base64
 from app.endpoints.kinds import Endpoint
 from app.endpoints.meter import Estimate
 from app.errors import ParleyError, WrongEndpoint
@@ -78,7 +79,7 @@ def prepare_passing(
         passing=PassingRequest(
             endpoint.name,
             path,
-            AnswerOptions(route.model, endpoint.needs_json, choices, asks_usage),
+            AnswerOptions(route.model, endpoint.needs_json, choices, asks_usage, wants_base64(path, body)),
             estimate,
             uploads,
             None if form is None else form.content_type,

@@ -20,7 +20,7 @@ from app.routing.strategies import Strategy
 from app.steps import pipeline
 from app.steps.dropped_reasoning import NOTHING_WANTED, Wanted, find_wanted
 from app.upstream.api import find_api
-from app.upstream.causes import LASTING_WORDS
+from app.upstream.causes import is_of_server
 from app.upstream.http.client import Target
 from app.upstream.http.transport import LongBody
 from app.usage.meter import Price
@@ -119,7 +119,7 @@ class ModelRoute(Struct, frozen=True):
             return self.fallbacks_on_context_length
         if error.code == "content_filter":
             return self.fallbacks_on_content_filter
-        lasts = isinstance(error, UpstreamFailed) and error.fault.cause in LASTING_WORDS
+        lasts = isinstance(error, UpstreamFailed) and is_of_server(error.fault)
         return self.fallbacks if error.retryable or lasts else ()
 
 

@@ -176,6 +176,14 @@ LASTING_WORDS = frozenset(
     )
 )
 """The causes that a second request to the same server would meet again."""
+_OF_ACCOUNT = frozenset(("authentication", "permission", "insufficient_quota", "not_found"))
+"""The codes of what a server refuses the gateway's account there: its key, its money, the model."""
+
+
+def is_of_server(fault: Fault) -> bool:
+    """Whether another server may answer, though this one would refuse the request again."""
+    return fault.cause in LASTING_WORDS or fault.code in _OF_ACCOUNT
+
 
 _BY_WORD = {cause.word: cause for cause in list(globals().values()) if isinstance(cause, Cause)}
 

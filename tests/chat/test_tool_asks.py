@@ -57,3 +57,9 @@ def test_a_filter_accepts_what_passes_each_test(tools: ToolFilter, tool: str, re
 def test_what_always_needs_approval_does_so_even_if_it_is_also_listed_as_never() -> None:
     rule = ApprovalRule(ToolFilter(("a", "b")), ToolFilter(("b", "c")))
     assert [rule.asks(tool, read_only=False) for tool in "abcd"] == [True, True, False, None]
+
+
+def test_all_need_approval_but_those_that_a_request_exempts() -> None:
+    """vllm-project/agentic-api#145: OpenAI asks for every call that `never` does not name."""
+    rule = ApprovalRule(never=ToolFilter(("b",)), others=True)
+    assert [rule.asks(tool, read_only=False) for tool in "ab"] == [True, False]

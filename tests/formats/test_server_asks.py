@@ -99,7 +99,15 @@ T = "tools[0]"
         ({"require_approval": "never"}, ("wx", ALL_TOOLS, ApprovalRule(never=ALL_TOOLS), None, T)),
         (
             {"require_approval": {"always": {"tool_names": ["a"]}, "never": {"read_only": True}}},
-            ("wx", ALL_TOOLS, ApprovalRule(ToolFilter(("a",)), ToolFilter(read_only=True)), None, T),
+            ("wx", ALL_TOOLS, ApprovalRule(ToolFilter(("a",)), ToolFilter(read_only=True), others=True), None, T),
+        ),
+        (
+            {"require_approval": {"never": {"tool_names": ["a"]}}},
+            ("wx", ALL_TOOLS, ApprovalRule(never=ToolFilter(("a",)), others=True), None, T),
+        ),
+        (
+            {"require_approval": {"always": {"tool_names": ["a"]}, "never": None}},
+            ("wx", ALL_TOOLS, ApprovalRule(always=ToolFilter(("a",))), None, T),
         ),
         ({"headers": None, "authorization": "", "server_description": "x"}, ("wx", ALL_TOOLS, None, None, T)),
     ],

@@ -210,6 +210,7 @@ ALWAYS, NEVER = ApprovalRule(always=ToolFilter()), ApprovalRule(never=ToolFilter
         (False, None, False),
         (False, ALWAYS, True),
         (False, NEVER, False),
+        (False, ApprovalRule(never=ToolFilter(names=("fail",)), others=True), True),
         (True, None, True),
         (True, NEVER, True),
         (("echo",), NEVER, True),

@@ -14,11 +14,11 @@ from app.steps.truncation.measure import TokenMeasure
 
 
 def split_turns(messages: Sequence[Message]) -> list[list[int]]:
-    """Return the positions of the messages of each turn. System messages belong to no turn."""
+    """Return the positions of the messages of each turn. System messages and summaries belong to no turn."""
     found: list[list[int]] = []
     waiting = 0
     for position, message in enumerate(messages):
-        if message.role == "system":
+        if message.role == "system" or message.is_summary:
             continue
         if not found or (message.role == "user" and not waiting):
             found.append([])

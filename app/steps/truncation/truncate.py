@@ -2,9 +2,9 @@
 
 The oldest turn is cut first. A turn with no more tokens than the excess is dropped. In a longer one, first the tool
 results are shortened, then the middle steps are dropped, each call with its results, then the reasoning, then texts are
-shortened. The last turn is cut last; its newest step and its user message stay. System messages, tools, calls, names
-and ids are not changed. Unlike in Qwen-Agent, a call never loses its arguments or its result, and reasoning, media and
-tools count.
+shortened. The last turn is cut last; its newest step and its user message stay. System messages, summaries, tools,
+calls, names and ids are not changed. Unlike in Qwen-Agent, a call never loses its arguments or its result, and
+reasoning, media and tools count.
 """
 
 from collections.abc import Mapping, Sequence

@@ -25,6 +25,7 @@ from app.chat.messages import (
     ToolCall,
     ToolResult,
     WrittenMessages,
+    find_unread,
 )
 from app.errors import Violation
 from app.openai_messages.content_parts import find_violations
@@ -209,6 +210,7 @@ class ConversationWriter:
         text = "\n".join([part.text for part in message.parts if isinstance(part, Reasoning)])
         given = message.extra.get("reasoning_details")
         items = [item for item in given if _is_ours(item)] if isinstance(given, list) else []
+        self._warnings += find_unread(message, (FORMAT,))
         signed = [item for item in items if item.get("type") == "reasoning.text" and item.get("signature")]
         textless = sum(not isinstance(item.get("text"), str) for item in signed)
         if textless > 1:

@@ -25,6 +25,7 @@ from app.chat.messages import (
     ToolCall,
     ToolResult,
     WrittenMessages,
+    find_unread,
 )
 from app.errors import Violation
 from app.openai_messages import content_parts
@@ -219,6 +220,7 @@ class _Writer:
         given = message.extra.get("reasoning_details")
         details = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
         own = [detail for detail in details if detail.get("format") in FORMATS]
+        self._warnings += find_unread(message, FORMATS)
         thoughts = len(self._thoughts)
         for detail in own:
             item = self._read_detail(detail)

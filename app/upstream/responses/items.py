@@ -1,9 +1,12 @@
 """What a Responses server's items hold: texts, reasoning, opaque fields; and what is known of one while it streams."""
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
+
+import msgspec
 
 from app.chat.events import MediaOutput
 from app.upstream.reply.partial_tool_call import clean_name, get_meaning
@@ -111,6 +114,14 @@ def strip_input_id(item: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(id_, str) or _INPUT_ID.fullmatch(id_) is None:
         return item
     return {name: value for name, value in item.items() if name != "id"}
+
+
+def complete_thought(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an item of reasoning with an id and a summary, which strict servers demand (zai-org/feedback#682)."""
+    if "id" in item and item.get("summary") is not None:
+        return item
+    made = "rs_" + hashlib.sha256(msgspec.json.encode(item)).hexdigest()[:32]
+    return {"id": made, **item, "summary": item.get("summary") or []}
 
 
 def lacks_fields(item: Mapping[str, Any]) -> bool:

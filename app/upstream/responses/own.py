@@ -1,6 +1,5 @@
 """The body for a Responses server from that of a client of the same API: `app.upstream.own_body`."""
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from operator import is_, or_
@@ -38,7 +37,7 @@ from app.upstream.own_body import (
 )
 from app.upstream.request_options import NO_PARAMETER
 from app.upstream.responses.conversation import NOTHING_WRITTEN, Written, join_texts, write_groups
-from app.upstream.responses.items import ENCRYPTED, LOGPROBS, VENDOR_ITEMS, strip_input_id
+from app.upstream.responses.items import ENCRYPTED, LOGPROBS, VENDOR_ITEMS, complete_thought, strip_input_id
 from app.upstream.responses.request import RequestOptions, write_tool
 
 Json = dict[str, Any]
@@ -364,21 +363,17 @@ def _is_complete(entry: Json, kind: Any) -> bool:
 
 def _complete_item(entry: Any) -> Any:
     """Return an item without an id that no server of this API would have given: the id of another server says nothing
-    to this one. Reasoning needs an id."""
+    to this one."""
     if not isinstance(entry, dict):
         return entry
     entry = strip_input_id(entry)
     id_, kind = entry.get("id"), entry.get("type", "message")
     if kind == "reasoning":
-        return entry if "id" in entry else {"id": _make_id(entry), **entry}
+        return complete_thought(entry)
     prefixes = _PREFIXES.get(kind)
     if prefixes is None or not isinstance(id_, str) or id_.startswith(prefixes):
         return entry
     return {name: value for name, value in entry.items() if name != "id"}
-
-
-def _make_id(entry: Any) -> str:
-    return "rs_" + hashlib.sha256(_encode(entry)).hexdigest()[:32]
 
 
 def _write_tools(

@@ -4,7 +4,6 @@ Only the model is replaced, and what the gateway itself reads is taken out. Noth
 items and tools that the gateway does not know are sent as they are.
 """
 
-import hashlib
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from app.openai_messages.messages import shorten_call_id
 from app.params import GenerateCfg, find_max_tokens
 from app.profiles import Profile
 from app.upstream.api import encode_tools, list_entries
-from app.upstream.responses.items import ENCRYPTED, strip_input_id
+from app.upstream.responses.items import ENCRYPTED, complete_thought, strip_input_id
 
 Json = dict[str, Any]
 _NOT_SENT = (
@@ -70,15 +69,13 @@ def _convert(item: Any, profile: Profile) -> Any:
 
 
 def _complete_thought(item: Any, profile: Profile) -> Any:
-    """Give the text of reasoning that was sealed an id; None for a server that takes back only what it has encrypted:
+    """Give the text of reasoning that was sealed what it needs; None for a server that takes back only what it has encrypted:
     it would look an item with an id up, and nothing is stored there (vercel/ai issue 7543)."""
     if not isinstance(item, dict) or item.get("type") != "reasoning":
         return item
     if not item.get("encrypted_content") and profile.replay_reasoning != "item_text":
         return None
-    if "id" in item:
-        return item
-    return {"id": "rs_" + hashlib.sha256(msgspec.json.encode(item)).hexdigest()[:32], **item}
+    return complete_thought(item)
 
 
 def _count_unknown_thoughts(items: Sequence[Any], profile: Profile) -> int:

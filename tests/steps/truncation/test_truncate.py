@@ -13,6 +13,7 @@ from app.chat.messages import (
     ToolResult,
 )
 from app.errors import ContextTooLong
+from app.formats.base import make_summary
 from app.profiles import Profile
 from app.runtime.token_counting import EstimatingCounter
 from app.steps.pipeline import prepare_request
@@ -20,6 +21,7 @@ from app.steps.truncation.measure import TokenMeasure
 from app.steps.truncation.truncate import input_limit, truncate
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.each_case import each_case
 from tests.effort import examples
@@ -91,6 +93,22 @@ def test_a_note_between_a_call_and_its_result_begins_no_turn() -> None:
     ]
     request, _ = truncate(conversation(*turns), 5, Words(), MEDIA)
     assert texts(request) == [("user", "z z z z")]
+
+
+def test_a_summary_stays_where_the_turns_behind_it_are_dropped() -> None:
+    """NousResearch/hermes-agent#55224: it is all that is left of what a compaction has replaced."""
+    request = conversation(*({"role": role, "content": f"{role} a b c d"} for role in ("user", "assistant") * 3))
+    summary = make_summary("s " * 9 + "s", "input[0]")
+    for messages in ((summary, *request.messages), (*request.messages[:3], summary, *request.messages[3:])):
+        cut, _ = truncate(replace(request, messages=messages), 28, Words(), MEDIA)
+        assert cut.messages == (summary, *request.messages[-2:])
+
+
+def test_a_summary_that_is_too_long_alone_is_refused() -> None:
+    request = conversation({"role": "user", "content": "z"})
+    messages = (make_summary("s " * 30, "input[0]"), *request.messages)
+    with pytest.raises(ContextTooLong):
+        truncate(replace(request, messages=messages), 20, Words(), MEDIA)
 
 
 def test_reasoning_counts_and_goes_before_the_answer_is_shortened() -> None:

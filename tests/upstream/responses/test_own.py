@@ -255,6 +255,15 @@ def test_what_no_step_repaired_is_refused_with_its_path() -> None:
     assert "leave it out of extra_body" in refuse(ask(HI), extra_body={"model": "x"})
 
 
+@each_case("given", [{}, {"summary": None}])
+@each_case("kind", ["openai_compatible", "openai"])
+def test_reasoning_without_a_summary_gets_an_empty_one(given: Json, kind: str) -> None:
+    """zai-org/feedback#682: strict servers refuse the request."""
+    thought = {name: value for name, value in ENCRYPTED_THOUGHT.items() if name != "summary"} | given
+    sent, warnings = send(ask(HI, thought, SAID, HI), kind)
+    assert (sent["input"][1], warnings) == (ENCRYPTED_THOUGHT, [])
+
+
 def test_media_of_a_result_follow_it_where_the_server_takes_only_texts() -> None:
     picture = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
     body = ask(HI, CALL, {**RESULT, "output": [picture]}, {**HI, "mood": 1}, tools=[TOOL])
