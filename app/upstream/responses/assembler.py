@@ -387,6 +387,7 @@ class ResponsesAssembler:
         unique = id_ if id_ not in self._call_ids else ""  # a repeated id is replaced by a generated one
         self._has_inferred = self._has_inferred or not unique
         self._call_ids.add(id_)
+        slot.call_id = get_text(item, "call_id")
         arguments = "" if slot.holds else slot.get_text(("arguments", 0))
         function = FunctionFragment(name=get_text(item, "name"), arguments=arguments)
         fragment = ToolCallFragment(slot.call, unique, function, slot.emitted_fields)
