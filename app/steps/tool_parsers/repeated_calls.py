@@ -45,7 +45,7 @@ class RepeatedCalls:
 
 
 def _read(events: "list[ToolCallDelta] | list[ToolCallDelta | Extra]") -> tuple[str, str]:
-    """Return the name and the arguments of a call, so that equal calls are equal."""
+    """Return the name and the arguments of a call, so that they can be compared."""
     parts = [event for event in events if type(event) is ToolCallDelta]
     arguments = "".join(event.arguments for event in parts)
     try:
