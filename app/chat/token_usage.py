@@ -45,11 +45,7 @@ class TokenUsage(Struct, frozen=True):
 
 
 def read_token_usage(usage: Mapping[str, Any] | None) -> TokenUsage | None:
-    """Return the tokens of a usage with OpenAI's names; None if it has no number of the prompt or of the reply.
-
-    Some servers leave a part out of `prompt_tokens` or `completion_tokens` and only add it to `total_tokens`: xAI and
-    Gemini their reasoning, Mistral the tokens of audio. The total shows whether they did.
-    """
+    """Return the tokens of a usage with OpenAI's names; None if it has no number of the prompt or of the reply."""
     if usage is None:
         return None
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
@@ -64,7 +60,20 @@ def read_token_usage(usage: Mapping[str, Any] | None) -> TokenUsage | None:
         return TokenUsage(prompt, 0, 0, completion)
     if read_count(prompt) is None and read_count(completion) is None:
         return None
-    prompt, completion = _count(prompt), _count(completion)
+    prompt, completion = add_left_out(usage)
+    reasoning = _count(usage.get("reasoning_tokens"))
+    cached = min(_count(usage.get("cached_tokens")), prompt)
+    written = min(_count(usage.get("cache_write_tokens")), prompt - cached)
+    return TokenUsage(prompt, cached, written, completion, min(reasoning, completion))
+
+
+def add_left_out(usage: Mapping[str, Any]) -> tuple[int, int]:
+    """Return all tokens of the prompt and of the reply of a usage with OpenAI's names.
+
+    Some servers leave a part out of `prompt_tokens` or `completion_tokens` and only add it to `total_tokens`: xAI and
+    Gemini their reasoning, Mistral the tokens of audio. The total shows whether they did.
+    """
+    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     reasoning, total = _count(usage.get("reasoning_tokens")), read_count(usage.get("total_tokens"))
     rest = 0 if total is None else total - prompt - completion
     if rest > 0:
@@ -74,9 +83,7 @@ def read_token_usage(usage: Mapping[str, Any] | None) -> TokenUsage | None:
             completion += reasoning
         if rest in (audio, reasoning + audio):
             prompt += audio
-    cached = min(_count(usage.get("cached_tokens")), prompt)
-    written = min(_count(usage.get("cache_write_tokens")), prompt - cached)
-    return TokenUsage(prompt, cached, written, completion, min(reasoning, completion))
+    return prompt, completion
 
 
 _DETAILS = frozenset(("cached_tokens", "cache_write_tokens", "reasoning_tokens"))

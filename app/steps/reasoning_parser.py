@@ -58,6 +58,8 @@ _STRAY_PARTS = frozenset(tag[:size] for tag in STRAY_CLOSERS for size in range(1
 _BETWEEN_BLOCKS = "\n\n"
 _COMPARED = 32
 """How many characters of a block are compared while it grows."""
+_LONGEST_REST = 100
+"""How long a rest of reasoning at the beginning of the content can be, with its closing tag."""
 _find_no_blank = re.compile(f"[^{_BLANKS}]|\\Z").search
 _find_no_break = re.compile(f"[^{_BREAKS}]|\\Z").search
 
@@ -296,6 +298,12 @@ class ReasoningStage:
         self._keep(len(self._held) - len(text))
         if self._remove_stray_tag(text):
             return True
+        if (end := self._find_late_end(text)) is not None:
+            if end < 0:
+                return False
+            out.append(ReasoningDelta(self._take_kept(text[:end])))
+            self._end(end + len(self._close))
+            return True
         if self._may_be_stray(text) or (text != self._open and self._open.startswith(text)):
             return False
         if text.startswith(self._open):
@@ -306,6 +314,19 @@ class ReasoningStage:
         self._held = self._take_kept(text)
         self._start_passing()
         return True
+
+    def _find_late_end(self, text: str) -> int | None:
+        """Return where the closing tag stands if the content begins with the rest of the reasoning: vLLM holds the last
+        characters back when the request has stop words (vllm-project/vllm#51641). -1 if only a part of the tag may have
+        come, or nothing behind it, None for any other text."""
+        place = text.find(self._close, 0, _LONGEST_REST)
+        size = len(text) if place < 0 else place
+        if size >= _LONGEST_REST or self._open in text[:size] or "`" in text[:size]:
+            return None
+        if place < 0:
+            return -1 if partial_tag_length(text, (self._close,)) else None
+        behind = text[place + len(self._close) :][:1]
+        return -1 if not behind else place if behind in _BREAKS else None
 
     def _repeated(self, out: list[Event]) -> bool:
         """Hold a block of reasoning behind reasoning in a field until it is known whether it says the same."""

@@ -21,8 +21,9 @@ SETTINGS: Json = {
         "local": {"base_url": "http://model.test/v1"},
         "vllm": {"base_url": "http://vllm.test/v1", "kind": "vllm"},
         "claude": {"base_url": "http://claude.test/v1", "kind": "anthropic", "api": "messages"},
+        "codex": {"base_url": "http://codex.test/v1", "kind": "vllm", "api": "responses"},
     },
-    "models": {name: {"upstreams": [name], "max_retries": 0} for name in ("local", "vllm", "claude")},
+    "models": {name: {"upstreams": [name], "max_retries": 0} for name in ("local", "vllm", "claude", "codex")},
     "server": {"log_level": "error"},
 }
 
@@ -164,3 +165,140 @@ def test_messages_that_are_too_large_are_told_as_a_long_prompt(gateway: _Gateway
     error = {"error": {"message": "total message size 10176584 exceeds limit 2097152", "type": "invalid_request_error"}}
     answer = gateway.ask_model(MESSAGES, "local", httpx.Response(400, json=error))
     assert "prompt is too long" in answer.body.decode()
+
+
+def find_calls(path: str, reply: Json) -> list[tuple[str, Any]]:
+    """The calls of a whole reply."""
+    if path == CHAT:
+        calls = reply["choices"][0]["message"].get("tool_calls") or []
+        return [(one["function"]["name"], json.loads(one["function"]["arguments"])) for one in calls]
+    if path == MESSAGES:
+        return [(one["name"], one["input"]) for one in reply["content"] if one["type"] == "tool_use"]
+    return [(one["name"], json.loads(one["arguments"])) for one in reply["output"] if one["type"] == "function_call"]
+
+
+TOOLS: Json = {
+    CHAT: [{"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}],
+    MESSAGES: [{"name": "search", "input_schema": {"type": "object"}}],
+    RESPONSES: [{"type": "function", "name": "search", "parameters": {"type": "object"}}],
+}
+
+
+@each_case("path", [CHAT, MESSAGES, RESPONSES])
+def test_a_call_that_comes_as_text_and_as_a_call_is_made_once(gateway: _Gateway, path: str) -> None:
+    # Blaizzy/mlx-vlm#900
+    text = '<|tool_call>call:search{query:<|"|>AI<|"|>}<tool_call|>'
+    again = {**call("search", '{"query": "AI"}'), "extra_content": {"google": {"thought_signature": "c2ln"}}}
+    answer = gateway.post(path, "local", stream(chunk(content=text), chunk("stop", **again)), tools=TOOLS[path])
+    assert find_calls(path, json.loads(answer.body)) == [("search", {"query": "AI"})]
+    assert text not in json.loads(answer.body).get("content", "")
+
+
+@each_case("path", [CHAT, MESSAGES, RESPONSES])
+def test_another_call_behind_one_in_the_text_is_made_too(gateway: _Gateway, path: str) -> None:
+    text = '<|tool_call>call:search{query:<|"|>AI<|"|>}<tool_call|>'
+    parts = [chunk(**call("search", '{"query": ')), chunk(**call("", '"ML"}')), chunk("tool_calls")]
+    answer = gateway.post(path, "local", stream(chunk(content=text), *parts), tools=TOOLS[path])
+    assert find_calls(path, json.loads(answer.body)) == [("search", {"query": "AI"}), ("search", {"query": "ML"})]
+
+
+WHOLE: Json = {
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "OK"}, "finish_reason": "stop"}],
+}
+
+
+def test_a_reply_in_a_field_of_an_object_is_read(gateway: _Gateway) -> None:
+    # cline/cline#12647
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    for body in ({"success": True, "data": {**WHOLE, "usage": usage}}, {"output": WHOLE, "usage": usage}):
+        reply = json.loads(gateway.post(CHAT, "local", httpx.Response(200, json=body)).body)
+        assert (reply["choices"][0]["message"]["content"], reply["usage"]["total_tokens"]) == ("OK", 5)
+    failed = httpx.Response(200, json={"error": {"message": "no credits"}, "data": WHOLE})
+    assert gateway.post(CHAT, "local", failed).status >= 400
+
+
+@each_case("glue", ["", "\n", " "])
+def test_events_without_the_line_break_between_them_are_read(gateway: _Gateway, glue: str) -> None:
+    # decolua/9router#3492
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    whole = json.dumps({**WHOLE, "usage": usage})
+    reply = json.loads(gateway.post(CHAT, "local", streamed(f"{whole}{glue}data: [DONE]\n\n".encode())).body)
+    assert (reply["choices"][0]["message"]["content"], reply["usage"]["total_tokens"]) == ("OK", 5)
+    first, last = json.dumps(chunk(content="It is }data: {")), json.dumps(chunk("stop", usage, content="]."))
+    reply = json.loads(gateway.post(CHAT, "local", streamed(f"data: {first}{glue}data: {last}\n\n".encode())).body)
+    assert reply["choices"][0]["message"]["content"] == "It is }data: {]."
+    broken = streamed(f"data: {first}{glue}data: {{bad}}\n\n".encode())
+    assert gateway.post(CHAT, "local", broken).status == 502
+
+
+@each_case("path", [MESSAGES, RESPONSES])
+def test_reasoning_that_a_server_counts_apart_is_a_part_of_the_output(gateway: _Gateway, path: str) -> None:
+    # Wei-Shaw/sub2api#5771
+    details = {"completion_tokens_details": {"reasoning_tokens": 2809}}
+    usage = {"prompt_tokens": 10120, "completion_tokens": 1499, "total_tokens": 14428, **details}
+    reply = json.loads(gateway.post(path, "local", stream(chunk(content="Hi"), chunk("stop", usage))).body)
+    assert (reply["usage"]["input_tokens"], reply["usage"]["output_tokens"]) == (10120, 4308)
+
+
+def test_a_call_has_the_same_id_to_the_end_of_the_reply(gateway: _Gateway) -> None:
+    # vllm-project/vllm PR 56285: Codex pairs the items of the end with the earlier ones
+    item: Json = {"type": "function_call", "status": "completed", "name": "search", "arguments": "{}"}
+    early, late = {**item, "id": "7a", "call_id": "call_7a"}, {**item, "id": "fc_9", "call_id": "chatcmpl-tool-9"}
+    response: Json = {"id": "r", "object": "response", "status": "completed", "model": "m", "output": [late]}
+    events: list[Json] = [
+        {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**early, "arguments": ""}},
+        {"type": "response.function_call_arguments.delta", "output_index": 0, "item_id": "7a", "delta": "{}"},
+        {"type": "response.output_item.done", "output_index": 0, "item": early},
+        {"type": "response.completed", "response": response},
+    ]
+    found = read_events(gateway.post(RESPONSES, "codex", stream(*events), tools=TOOLS[RESPONSES], stream=True))
+    ids = {one["item"]["call_id"] for one in found if "item" in one}
+    ids |= {one["call_id"] for one in found[-1]["response"]["output"]}
+    assert ids == {"call_7a"}
+
+
+@each_case("begun", ["fc_1", "call_1|fc_1"])
+def test_events_name_the_item_that_they_belong_to(gateway: _Gateway, begun: str) -> None:
+    # emotionscientific/verlet-kernel PR 153
+    item: Json = {"type": "function_call", "status": "completed", "name": "search", "call_id": "call_1"}
+    done = {**item, "id": "call_1|fc_1", "arguments": "{}"}
+    response: Json = {"id": "r", "object": "response", "status": "completed", "model": "m", "output": [done]}
+    events: list[Json] = [
+        {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "id": begun, "arguments": ""}},
+        {"type": "response.function_call_arguments.delta", "output_index": 0, "item_id": "fc_1", "delta": "{}"},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": response},
+    ]
+    found = read_events(gateway.post(RESPONSES, "codex", stream(*events), tools=TOOLS[RESPONSES], stream=True))
+    ids = {one["item"]["id"] for one in found if "item" in one} | {one["item_id"] for one in found if "item_id" in one}
+    assert len(ids) == 1
+
+
+@each_case(
+    "parts",
+    [("now.</think>\n\nYes, it is.",), ("now.</thi", "nk>\n\nYes,", " it is."), ("now.</think>", "\n\nYes, it is.")],
+)
+def test_a_rest_of_reasoning_in_the_content_is_reasoning(gateway: _Gateway, parts: tuple[str, ...]) -> None:
+    # vllm-project/vllm#51641: the server holds the last characters back when the request has stop words
+    said = stream(chunk(reasoning="I answer "), *(chunk(content=part) for part in parts), chunk("stop"))
+    message = json.loads(gateway.post(CHAT, "vllm", said).body)["choices"][0]["message"]
+    assert (message["reasoning_content"], message["content"]) == ("I answer now.", "Yes, it is.")
+
+
+@each_case(
+    "content",
+    [
+        "`</think>` ends a thought.",
+        "The tag </think> ends it.",
+        "<think>a</think>\nb",
+        "a < b",
+        f"{'a' * 100}</think>\nb",
+    ],
+)
+def test_an_answer_about_tags_is_not_reasoning(gateway: _Gateway, content: str) -> None:
+    said = stream(chunk(reasoning="I think."), chunk(content=content), chunk("stop"))
+    message = json.loads(gateway.post(CHAT, "vllm", said).body)["choices"][0]["message"]
+    assert (message["reasoning_content"], message["content"]) == ("I think.", content)

@@ -9,6 +9,7 @@ import msgspec
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.context_edits import COMPACTION
 from app.chat.events import Finish
+from app.chat.token_usage import add_left_out
 from app.formats.anthropic.context_edits import write_applied
 from app.formats.anthropic.native import choose_own_reason, is_own_citation
 from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
@@ -94,12 +95,12 @@ def write_usage(finish: Finish) -> Json:
     details = usage.get("prompt_tokens_details")
     details = details if isinstance(details, dict) else {}
     cached, written = _count(details.get("cached_tokens")), _count(details.get("cache_write_tokens"))
-    prompt = _count(usage.get("prompt_tokens"))
+    prompt, completion = add_left_out(usage)
     out: Json = {
         "input_tokens": max(prompt - cached - written, 0),
         "cache_creation_input_tokens": written,
         "cache_read_input_tokens": cached,
-        "output_tokens": _count(usage.get("completion_tokens")),
+        "output_tokens": completion,
     }
     details = usage.get("completion_tokens_details")
     thinking = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0

@@ -22,6 +22,7 @@ from app.chat import datauri
 from app.chat.accumulator import MessageAccumulator, ReplyMessage, is_json_object
 from app.chat.events import Event, Failed, Finish, MediaOutput, Passed, PassedEnd
 from app.chat.messages import make_call_id
+from app.chat.token_usage import add_left_out
 from app.errors import UpstreamFailed
 from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder, WholeEncoder
@@ -246,7 +247,7 @@ def _write_media(media: MediaOutput) -> Json:
 def write_usage(finish: Finish) -> Json:
     """Write the usage, whose total is the sum of prompt, answer and reasoning."""
     usage: Json = finish.usage or finish.estimated_usage or {}
-    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    prompt, completion = add_left_out(usage)
     cached = _read_detail(usage, "prompt_tokens_details", "cached_tokens")
     thoughts = min(_read_detail(usage, "completion_tokens_details", "reasoning_tokens"), completion)
     return {

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from app.chat.token_usage import add_left_out
 from app.errors import find_code
 from app.formats.base import ReplyInfo
 
@@ -37,7 +38,7 @@ def write_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
     """Rename the numbers; those that the server did not send are 0."""
     if usage is None:
         return None
-    given, used = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+    given, used = add_left_out(usage)
     inputs, outputs = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     return {
         "input_tokens": given,

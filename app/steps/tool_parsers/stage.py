@@ -15,6 +15,7 @@ from app.chat.messages import Tool
 from app.steps.tool_parsers.cursor import compile_characters
 from app.steps.tool_parsers.family import Grammar
 from app.steps.tool_parsers.parser import ParseState
+from app.steps.tool_parsers.repeated_calls import RepeatedCalls
 from app.steps.tool_parsers.structured_calls import StructuredCalls
 from app.steps.tool_parsers.text_end import LONGEST_END, TextEnd
 from app.steps.tool_parsers.thoughts import ThoughtCalls, ThoughtEnd
@@ -47,6 +48,7 @@ class CallStage:
         self._passing = False
         self._numbers: dict[int, int] = {}
         self._warnings = Warnings()
+        self._repeated = RepeatedCalls(self._warnings)
         self._structured = structured(self._state.tools, self._warnings) if structured is not None else None
         self.passes_text, self.passes_reasoning, self.passes_arguments = False, True, -1
         self._text_end = TextEnd(self._warnings, may_have_calls=bool(tools))
@@ -69,10 +71,10 @@ class CallStage:
                     self._read_text(event.text, out)
             elif type(event) is ReasoningDelta:
                 self._read_reasoning(event, out)
-            elif type(event) is Extra:
+            elif type(event) is Extra and not self._repeated.hold(event):
                 number = self._numbers.get(event.index, event.index)
                 out.append(event if number == event.index else Extra(event.fields, number))
-            else:
+            elif type(event) is not Extra:
                 state.cut = type(event) is Failed or (type(event) is Finish and event.reason not in _WHOLE)
                 state.is_whole = type(event) is Finish and not state.cut
                 self._flush(out)
@@ -90,7 +92,7 @@ class CallStage:
         )
         last = events[-1] if events else None
         self.passes_arguments = -1
-        if type(last) is ToolCallDelta and not self._numbers:
+        if type(last) is ToolCallDelta and not self._numbers and not state.calls:
             self.passes_arguments = last.index if self._structured is None else self._structured.find_plain(last)
 
     @property
@@ -126,7 +128,10 @@ class CallStage:
             if type(event) is TextDelta:
                 self._text_end.feed(event.text, out)
             else:
-                if type(event) is not Extra:
+                if type(event) is ToolCallDelta:
+                    self._text_end.flush(out)
+                    self._repeated.add(event)
+                elif type(event) is not Extra:
                     self._text_end.flush(out)
                 elif "warning" in event.fields:  # only some formats have the extra fields of a message
                     self._warnings.add(event.fields["warning"])
@@ -183,12 +188,12 @@ class CallStage:
         else:
             self._thought_calls.end(out)
         if type(event) is ToolCallDelta:
-            call = self._renumber_call(event)
-            if self._structured is None:
-                out.append(call)
-            else:
-                self._structured.feed(call, out)
-        elif type(event) is Finish:
+            self._passing = True
+            if not self._repeated.hold(event):
+                self._add_call(event, out)
+            return
+        self._add_held(out)
+        if type(event) is Finish:
             if self._structured is not None:
                 self._structured.close(out, whole=not self._state.cut)
             out.append(self._finish(event))
@@ -196,6 +201,21 @@ class CallStage:
             if type(event) is Failed and self._structured is not None:
                 self._structured.close(out, whole=not self._state.cut)
             out.append(event)
+
+    def _add_call(self, event: ToolCallDelta, out: list[Event]) -> None:
+        call = self._renumber_call(event)
+        if self._structured is None:
+            out.append(call)
+        else:
+            self._structured.feed(call, out)
+
+    def _add_held(self, out: list[Event]) -> None:
+        if self._state.calls:
+            for event in self._repeated.take_others():
+                if type(event) is ToolCallDelta:
+                    self._add_call(event, out)
+                elif type(event) is Extra:
+                    out.append(Extra(event.fields, self._numbers.get(event.index, event.index)))
 
     def _finish(self, event: Finish) -> Finish:
         state = self._state
@@ -222,7 +242,6 @@ class CallStage:
         return event
 
     def _renumber_call(self, event: ToolCallDelta) -> ToolCallDelta:
-        self._passing = True
         if event.index not in self._numbers and not self._state.calls:
             return event
         number = self._numbers.get(event.index)

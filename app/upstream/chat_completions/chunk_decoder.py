@@ -14,7 +14,7 @@ import msgspec
 from typing_extensions import override
 
 from app.chat.events import ReasoningDelta, TextDelta
-from app.upstream.chat_completions.lenient_chunk import decode_leniently, find_object
+from app.upstream.chat_completions.lenient_chunk import decode_leniently, find_inner_reply, find_object
 from app.upstream.reply.chunk import (
     MAX_NESTING,
     Chunk,
@@ -24,10 +24,9 @@ from app.upstream.reply.chunk import (
     get_text,
     is_too_deep,
 )
-from app.upstream.reply.odd_json import join_surrogates, load
+from app.upstream.reply.odd_json import load, read_as_object
 from app.upstream.reply.usual_decoder import PROBE, STRING, UsualDecoder
 
-_EMPTY_TEXTS = ("", "[DONE]")
 _CHANGES = re.compile(
     rb'"(?:content|reasoning_content|arguments)"\s*:\s*'
     + STRING % b"text"
@@ -51,15 +50,19 @@ def decode(data: bytes) -> Chunk | None:
         chunk = _strict(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         value = load(data)
-        if isinstance(value, str) and value.strip() not in _EMPTY_TEXTS:
-            return Chunk(whole={"message": join_surrogates(value)})
+        if isinstance(value, str):
+            message = read_as_object(value)
+            return None if message is None else Chunk(whole=message)
         read = decode_leniently(value)
         if read is None:
             return None
         chunk = read
         chunk.ragged = b"\\ud" in data.lower()
     if not chunk.choices or chunk.error or chunk.object == "error":
-        chunk.whole = _decode_object(data)
+        whole = chunk.whole = _decode_object(data)
+        if chunk.choices is None and whole is not None and (inner := find_inner_reply(whole)) is not None:
+            inner.ragged = b"\\ud" in data.lower()
+            return inner
     return chunk
 
 

@@ -48,6 +48,18 @@ def decode_leniently(value: Any) -> Chunk | None:
     )
 
 
+def find_inner_reply(value: dict[str, Any]) -> Chunk | None:
+    """Return the chunk that is the value of a field of an object without choices, with the usage that may be beside it:
+    ClinePass puts whole replies into `data` (cline/cline#12647). None if there is none, or an error beside it."""
+    if value.get("error"):
+        return None
+    for inner in value.values():
+        if isinstance(inner, dict) and inner.get("choices"):
+            chunk = decode_leniently({"usage": value.get("usage")} | inner)
+            return chunk if chunk is not None and chunk.choices else None
+    return None
+
+
 def find_object(value: Any) -> dict[str, Any] | None:
     """Return a JSON value, or the first object in a list, without half surrogate pairs; None if there is no object."""
     return _to_mapping(_find_object(value))

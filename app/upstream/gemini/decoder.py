@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
-from app.upstream.reply.odd_json import clean, load
+from app.upstream.reply.odd_json import clean, load, read_as_object
 from app.upstream.reply.surrogates import write_line
 
 Json: TypeAlias = dict[str, Any]
@@ -48,7 +48,10 @@ def _decode_strictly(data: bytes) -> list[Json] | None:
 
 def _decode_odd(data: bytes) -> list[Json]:
     value = clean(load(data))
-    chunks = value if isinstance(value, list) else [value]
+    if not isinstance(value, list):
+        value = read_as_object(value)
+        return [] if value is None else [value]
+    chunks = value
     if not all(isinstance(chunk, dict) for chunk in chunks):
         raise ValueError("not an object")
     return chunks

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from app.upstream.messages.objects import KeptObject, RaggedObject
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
-from app.upstream.reply.odd_json import clean, load
+from app.upstream.reply.odd_json import clean, load, read_as_object
 from app.upstream.reply.surrogates import write_line, write_odd
 from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEventDecoder
 
@@ -39,21 +39,22 @@ class ObjectDecoder(RepeatedEventDecoder[dict[str, Any]]):
 
 
 def decode(data: bytes) -> dict[str, Any]:
-    """Decode one object. Raises ValueError for anything else, and for one that is nested too deeply."""
+    """Decode one object; an empty one if the value says nothing. Raises ValueError for a list, and for what is not JSON
+    or is nested too deeply."""
     if len(data) > 2 * MAX_NESTING and is_too_deep(data):
         raise ValueError("nested too deeply")
     return decode_object(data)
 
 
 def decode_object(data: bytes) -> dict[str, Any]:
-    """Decode any object, which is not nested too deeply. Raises ValueError for anything else."""
+    """Do what `decode` does for a value that is not nested too deeply."""
     try:
         return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         value = load(data)
-    if not isinstance(value, dict):
+    if isinstance(value, list):
         raise ValueError("not an object")
-    return RaggedObject(_clean(value))
+    return RaggedObject(_clean(read_as_object(value) or {}))
 
 
 def _clean(value: dict[str, Any]) -> dict[str, Any]:

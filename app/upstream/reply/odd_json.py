@@ -10,6 +10,7 @@ from typing import Any
 
 _MAX_INTEGER = 2**64 - 1
 """The largest integer that can be written again as an integer outside of text."""
+_EMPTY_TEXTS = ("", "[DONE]")
 _MAX_DIGITS = 4000
 """An integer with more digits is read as 0: Python refuses it, and it takes quadratic time."""
 
@@ -47,6 +48,14 @@ def clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {clean(key): clean(item) for key, item in value.items()}
     return str(value) if isinstance(value, int) and not -(2**63) <= value <= _MAX_INTEGER else value
+
+
+def read_as_object(value: Any) -> dict[str, Any] | None:
+    """Return a value that is not a list as an object: a text is an object with that `message`. None if it says nothing:
+    null, a number, an empty text (caozhiyuan/copilot-api#88)."""
+    if isinstance(value, str) and value.strip() not in _EMPTY_TEXTS:
+        return {"message": join_surrogates(value)}
+    return value if isinstance(value, dict) else None
 
 
 def read_text(value: Any) -> str | None:

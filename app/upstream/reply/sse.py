@@ -17,6 +17,7 @@ bytes are compared by a slice: in CPython 3.11 `b"\\r" in data` and `data.endswi
 
 import re
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from app.upstream.reply.usual_decoder import UsualDecoder
@@ -101,6 +102,9 @@ _ERROR_NAME = re.compile(rb"(?:.*[^a-z])?(?:error|exception|failed|failure)", re
 """The names of events whose data are an error: `error`, `response.failed`, `exception`."""
 _FIELD_NAMES = (b"event", b"data", b"id", b"retry", _BOM)
 """What the first line of a stream begins with."""
+_BETWEEN_VALUES = re.compile(rb"(?<=[}\]])\s*data:\s*(?=[{\[])")
+_MOST_JOINED = 20
+"""So many places between values are tried: each takes time for all that comes before it."""
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 _MIN_RUN = 3
 """Fewer events are decoded one after the other."""
@@ -332,7 +336,25 @@ class EventReader(Generic[T]):
                 try:
                     out.append(self._decode(value))
                 except ValueError:
-                    out.append(MalformedData(value[:500]))
+                    self._decode_joined(value, out)
+
+    def _decode_joined(self, data: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
+        """Decode JSON values with `data:` between them: events without the line break before the next one
+        (decolua/9router#3492), if all of them are values; else they are malformed."""
+        values: list[T | StreamDone] = []
+        start = 0
+        for between in islice(_BETWEEN_VALUES.finditer(data), _MOST_JOINED):
+            try:
+                values.append(self._decode(data[start : between.start()]))
+                start = between.end()
+            except ValueError:
+                pass  # it stands in a text
+        try:
+            rest = data[start:].strip()
+            values.append(DONE if rest == b"[DONE]" else self._decode(rest))
+            out += values
+        except ValueError:
+            out.append(MalformedData(data[:500]))
 
     def _feed_other_line(self, line: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         name, _, value = line.partition(b":")
@@ -374,7 +396,7 @@ class EventReader(Generic[T]):
             try:
                 out.append(self._decode(document))
             except ValueError:
-                out.append(MalformedData(document[:500]))
+                self._decode_joined(document, out)
         # A last line that has no end and is not whole was cut off: that is an incomplete reply, not malformed data.
         return [item for item in out if not (rest and self._is_part(item))]
 

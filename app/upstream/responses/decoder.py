@@ -12,7 +12,7 @@ import msgspec
 from typing_extensions import override
 
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
-from app.upstream.reply.odd_json import clean, join_surrogates, load
+from app.upstream.reply.odd_json import clean, join_surrogates, load, read_as_object
 from app.upstream.reply.surrogates import write_line, write_odd
 from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEvent, RepeatedEventDecoder
 from app.upstream.responses.event import KeptEvent, ResponseEvent
@@ -101,7 +101,7 @@ def decode_kept(data: bytes) -> KeptEvent:
 
 
 def decode(data: bytes) -> ResponseEvent | None:
-    """Decode an event; None for JSON that is not an object.
+    """Decode an event; None for JSON that says nothing. A text is an object with that message.
 
     Raises ValueError if `data` is not one whole JSON value, or is nested too deeply.
     """
@@ -120,8 +120,8 @@ def decode(data: bytes) -> ResponseEvent | None:
 
 
 def _decode_leniently(data: bytes) -> ResponseEvent | None:
-    value = load(data)
-    if not isinstance(value, dict):
+    value = read_as_object(load(data))
+    if value is None:
         return None
     event = ResponseEvent(is_odd=True, ragged=b"\\ud" in data.lower())
     for name in _TEXTS:

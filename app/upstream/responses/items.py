@@ -39,6 +39,7 @@ class Slot:
         "ahead",
         "annotations",
         "call",
+        "call_id",
         "caller",
         "done",
         "holds",
@@ -58,6 +59,8 @@ class Slot:
         self.id = id
         self.call = -1
         """The position of a call among the calls of the reply."""
+        self.call_id = ""
+        """The id of a call as it began."""
         self.texts: dict[PartKey, list[str]] = {}
         """What came of each text."""
         self.ahead: dict[PartKey, str] = {}
@@ -206,8 +209,11 @@ def read_picture(item: Mapping[str, Any]) -> MediaOutput | None:
 
 
 def differs(item: dict[str, Any], slot: Slot) -> bool:
-    """Whether an item that ends has another text than its deltas were. Reasoning may have more; what is encrypted of it
-    must go back in this item, whatever its text."""
+    """Whether an item that ends has another text than its deltas were, or a call another id, by which clients know it
+    (vllm-project/vllm#56285). Reasoning may have more; what is encrypted of it must go back in this item, whatever its
+    text."""
+    if slot.kind in CALLS and get_text(item, "call_id") != slot.call_id:
+        return True
     if slot.kind == "message":
         return "".join(text for _, text in iter_message_texts(item)) != slot.get_all()
     if slot.kind == "reasoning":

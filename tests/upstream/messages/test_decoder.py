@@ -125,8 +125,14 @@ def test_only_a_delta_of_one_text_is_found_to_be_like_others(form: str, is_repea
     assert (found.get_json() == data) if isinstance(found, RepeatedEvent) else (found == json.loads(data))
 
 
-@pytest.mark.parametrize("data", [b"[1]", b"5", b"{", b'{"a": %b}' % (b"[" * 300 + b"]" * 300)])
-def test_what_is_no_object_or_too_deep_is_refused(data: bytes) -> None:
+@pytest.mark.parametrize(("data", "value"), [(b"5", {}), (b"null", {}), (b'""', {}), (b'"busy"', {"message": "busy"})])
+def test_what_is_no_object_says_nothing_or_is_a_message(data: bytes, value: Json) -> None:
+    # caozhiyuan/copilot-api PR 88: `data: ""` as a ping
+    assert decode(data) == value
+
+
+@pytest.mark.parametrize("data", [b"[1]", b"{", b'{"a": %b}' % (b"[" * 300 + b"]" * 300)])
+def test_a_list_and_what_is_too_deep_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError):
         decode(data)
 
