@@ -149,8 +149,8 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             "invalid_request",
-            r"jinja|chat template|template error|roles must alternate|only user(, | and )assistant|"
-            r"system messages? must be|no user query found|"
+            r"jinja|chat template|template error|while executing \w{1,40} at line \d|roles must alternate|"
+            r"only user(, | and )assistant|system messages? must be|no user query found|"
             r"must be passed back|unsupported_(parameter|value)|is not supported with this model|"
             r"(image|audio|video|vision|multimodal|file)s?( inputs?| content)? (is|are) not supported|"
             r"does not support (image|audio|video|vision|multimodal|file|tool|function)|"

@@ -10,6 +10,7 @@ from app.upstream.messages.passed_body import build_passed
 from app.upstream.messages.repair import PREFILL_REPAIR, SYSTEM_REPAIRS, strip_reasoning
 from app.upstream.messages.request import build
 from app.upstream.refused_fields import SAMPLING, make_hint_repairs, make_option_repairs, make_tool_field_repairs
+from app.upstream.refused_schemas import SCHEMA_REPAIRS
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
 
@@ -56,6 +57,7 @@ API = Api(
     list_headers=list_headers,
     strip_reasoning=strip_reasoning,
     repairs={
+        **SCHEMA_REPAIRS,
         **make_hint_repairs(("metadata",)),
         **make_option_repairs(SAMPLING),
         **make_tool_field_repairs(),
