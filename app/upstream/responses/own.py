@@ -387,13 +387,13 @@ def _is_complete(entry: Json, kind: Any) -> bool:
 
 def _complete_item(entry: Any) -> Any:
     """Return an item without an id that no server of this API would have given: the id of another server says nothing
-    to this one. Reasoning needs an id."""
+    to this one. Reasoning needs an id, and a summary (zai-org/feedback#682)."""
     if not isinstance(entry, dict):
         return entry
     entry = strip_input_id(entry)
     id_, kind = entry.get("id"), entry.get("type", "message")
     if kind == "reasoning":
-        return entry if "id" in entry else {"id": _make_id(entry), **entry}
+        return entry if "id" in entry and "summary" in entry else {"id": _make_id(entry), "summary": [], **entry}
     prefixes = _PREFIXES.get(kind)
     if prefixes is None or not isinstance(id_, str) or id_.startswith(prefixes):
         return entry

@@ -70,15 +70,16 @@ def _convert(item: Any, profile: Profile) -> Any:
 
 
 def _complete_thought(item: Any, profile: Profile) -> Any:
-    """Give the text of reasoning that was sealed an id; None for a server that takes back only what it has encrypted:
-    it would look an item with an id up, and nothing is stored there (vercel/ai issue 7543)."""
+    """Give the text of reasoning that was sealed an id, and a summary, which servers demand (zai-org/feedback#682);
+    None for a server that takes back only what it has encrypted: it would look an item with an id up, and nothing is
+    stored there (vercel/ai issue 7543)."""
     if not isinstance(item, dict) or item.get("type") != "reasoning":
         return item
     if not item.get("encrypted_content") and profile.replay_reasoning != "item_text":
         return None
-    if "id" in item:
+    if "id" in item and "summary" in item:
         return item
-    return {"id": "rs_" + hashlib.sha256(msgspec.json.encode(item)).hexdigest()[:32], **item}
+    return {"id": "rs_" + hashlib.sha256(msgspec.json.encode(item)).hexdigest()[:32], "summary": [], **item}
 
 
 def _count_unknown_thoughts(items: Sequence[Any], profile: Profile) -> int:
