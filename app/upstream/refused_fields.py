@@ -313,10 +313,14 @@ TOOL_FIELDS = ("strict", "eager_input_streaming", "defer_loading", "allowed_call
 
 def make_tool_field_repairs() -> dict[str, Repair]:
     """Return a repair for each of these fields, by its name: Cohere, also behind OpenRouter
-    (OpenRouterTeam/openrouter-examples issue 71), and Bedrock (anthropics/claude-agent-sdk-python issue 694)."""
+    (OpenRouterTeam/openrouter-examples issue 71), Bedrock (anthropics/claude-agent-sdk-python issue 694), and others
+    (livekit/agents#3134)."""
     return {
         f"tools.{name}": Repair(
-            re.compile(rf"\A(?=.*?[`'\".]{name}\b)(?=.*?(?:{_REFUSAL}|not a valid field))", re.IGNORECASE | re.DOTALL),
+            re.compile(
+                rf"\A(?=.*?(?:[`'\".]|\bwith ){name}\b)(?=.*?(?:{_REFUSAL}|not a valid field))",
+                re.IGNORECASE | re.DOTALL,
+            ),
             _leave_out_of_tools(name),
             f"the model server refused {name} of functions: they were offered without it",
         )

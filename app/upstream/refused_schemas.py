@@ -58,6 +58,22 @@ def _drop_lost_references(root: Json) -> Json:
     return changed
 
 
+def _describe_limits(schema: Json) -> Json:
+    limits = {name: value for name, value in schema.items() if name in _LIMITS}
+    if not limits:
+        return schema
+    said = ", ".join(f"{name}: {value}" for name, value in limits.items())
+    kept = {name: value for name, value in schema.items() if name not in _LIMITS}
+    given = kept.get("description")
+    return {**kept, "description": f"{given} ({said})" if isinstance(given, str) and given else f"({said})"}
+
+
+_LIMITS = frozenset(
+    ("minItems", "maxItems", "uniqueItems", "minLength", "maxLength", "pattern", "format", "minimum", "maximum")
+    + ("exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minProperties", "maxProperties")
+)
+
+
 def _write_for_google(schema: Json) -> Json:
     """Return the schema in the form of OpenAPI, with the names of types that the other APIs have."""
     written = _lower_types(write_openapi(schema))
@@ -97,6 +113,13 @@ SCHEMA_REPAIRS: dict[str, Repair] = {
         r"unresolvable (?:json )?(?:pointer|ref)",
         _drop_lost_references,
         "the model server refused references of schemas to what is not there: they were left out",
+    ),
+    # Cerebras: musistudio/claude-code-router#708
+    "limits": _make(
+        r"unsupported json schema (?:field|keyword)|"
+        r"schema\b[^\n]{0,80}?\b(?:fields?|keywords?)\b[^\n]{0,40}?not supported",
+        lambda schema: map_schemas(schema, _describe_limits),
+        "the model server refused limits of values in schemas: they were sent in the descriptions",
     ),
     # Google's models behind other APIs: aoci-spec/aoci-code issue 61, anomalyco/opencode#12784,
     # google-gemini/gemini-cli#4400, router-for-me/CLIProxyAPI#1260

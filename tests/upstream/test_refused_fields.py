@@ -239,6 +239,7 @@ def test_the_word_json_is_added_where_a_server_demands_it() -> None:
     [
         ("strict", "invalid request: tools[0].function.strict is not a valid field"),
         ("strict", "tools.0.custom.strict: Extra inputs are not permitted"),
+        ("strict", "Tools with strict=True are not supported by this model"),
         ("eager_input_streaming", "tools.0.custom.eager_input_streaming: Extra inputs are not permitted"),
         ("defer_loading", "tools.3.defer_loading: Extra inputs are not permitted"),
         ("input_examples", "Unknown parameter: 'tools[0].input_examples'"),

@@ -93,6 +93,17 @@ def test_schemas_have_the_form_of_openapi_where_google_refuses_others(given: Jso
     assert repair(offer("chat_completions", given), message, "chat_completions") == offer("chat_completions", sent)
 
 
+@each_case("message", ["Unsupported JSON schema fields: {'minItems'}", "schema keyword 'maximum' is not supported"])
+def test_limits_of_values_become_words_where_a_server_refuses_them(message: str) -> None:
+    listed = {"type": "array", "minItems": 2, "description": "d", "items": {"type": "integer", "maximum": 9}}
+    words = {"type": "array", "description": "d (minItems: 2)"}
+    given = hold(a=listed, format={"type": "string"})
+    sent = hold(a={**words, "items": {"type": "integer", "description": "(maximum: 9)"}}, format={"type": "string"})
+    for api in APIS:
+        assert repair(offer(api, given), message, api) == offer(api, sent)
+        assert repair(offer(api, sent), message, api) is None
+
+
 def test_another_refusal_changes_no_schema() -> None:
     body = offer("chat_completions", hold(a={"type": "array"}))
     for message in ("Invalid schema for function 'f': ...", "tools[0].function_declarations[0].name: invalid", "items"):
@@ -106,5 +117,11 @@ def test_a_long_refusal_is_read_in_linear_time() -> None:
     def refuse(word: str, size: int) -> Json | None:
         return repair(body, word * size, "chat_completions")
 
-    for word in ("function_declarations ", "array schema ", "generation_config.respons"):
+    for word in (
+        "function_declarations ",
+        "array schema ",
+        "unsupported json schema ",
+        "schema field ",
+        "generation_config.respons",
+    ):
         assert linear(partial(refuse, word), 500)
