@@ -205,7 +205,7 @@ class AskReader:
         if value is None:
             return None
         if value in ("always", "never"):
-            return ApprovalRule(**{value: ALL_TOOLS})
+            return ApprovalRule(always=ALL_TOOLS) if value == "always" else ApprovalRule(never=ALL_TOOLS)
         if isinstance(value, list):
             return ApprovalRule(always=self._read_filter(value, path)[0])
         if isinstance(value, dict) and value and value.keys() <= {"always", "never"}:

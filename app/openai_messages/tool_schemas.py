@@ -7,7 +7,7 @@ tools describe their parameters as a list, which no server reads: its entries be
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import msgspec
@@ -145,13 +145,20 @@ def _merge(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> di
 
 def _resolve(part: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any]:
     """Return an alternative as one schema of an object: what it refers to, and its own alternatives merged."""
-    found: Any = part
     reference = part.get("$ref") if isinstance(part, dict) else None
-    if isinstance(reference, str) and reference.startswith("#/"):
-        found = root
-        for name in reference[2:].split("/"):
-            found = found.get(name) if isinstance(found, dict) else None
+    found = find_definition(root, reference) if isinstance(reference, str) else part
     return _merge(found, root, depth - 1) if isinstance(found, dict) else {}
+
+
+def find_definition(root: Mapping[str, Any], reference: str) -> Mapping[str, Any] | None:
+    """Return the schema that a reference within a document means; None if there is none."""
+    if reference[:1] != "#":
+        return None
+    found: Any = root
+    for step in reference[1:].split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else None
 
 
 def _join(known: Any, value: Any) -> Any:
@@ -204,29 +211,19 @@ def add_types(schema: Any, depth: int = _MAX_NULL_DEPTH) -> Any:
     return typed
 
 
-def split_type_lists(schema: Any, depth: int = _MAX_NULL_DEPTH) -> Any:
-    """Return a schema that means the same, in which no schema has a list of types: one type that may be null has
-    `nullable`, as in OpenAPI, and several are alternatives."""
+def map_schemas(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]], depth: int = _MAX_NULL_DEPTH) -> Any:
+    """Return a schema in which each schema is what `change` returns for it; those inside it are changed first."""
     if isinstance(schema, list):
-        return [split_type_lists(one, depth) for one in schema]
+        return [map_schemas(one, change, depth) for one in schema]
     if not isinstance(schema, dict) or not depth:
         return schema
-    split = dict(schema)
+    mapped = dict(schema)
     for name, value in schema.items():
         if name in _NAMED and isinstance(value, dict):
-            split[name] = {key: split_type_lists(one, depth - 1) for key, one in value.items()}
+            mapped[name] = {key: map_schemas(one, change, depth - 1) for key, one in value.items()}
         elif name in _INNER:
-            split[name] = split_type_lists(value, depth - 1)
-    types = schema.get("type")
-    if not isinstance(types, list):
-        return split
-    names = [one for one in types if one != "null"]
-    if len(names) == 1:
-        split["type"] = names[0]
-    else:
-        del split["type"]
-        split.setdefault("anyOf", [{"type": name} for name in names])
-    return split | ({"nullable": True} if "null" in types and names else {})
+            mapped[name] = map_schemas(value, change, depth - 1)
+    return change(mapped)
 
 
 def _give_type(schema: Any, kind: Any) -> Any:

@@ -49,8 +49,9 @@ from app.usage.meter import CallMeter
 log = logging.getLogger("parley.routing")
 _MAX_LOGGED = 100
 """Of no more models it is logged that their calls arrive as text: behind a pass-through, callers choose the names."""
-_MAX_REPAIRS = 2
-"""How often one request is sent again with what its server has refused changed."""
+_MAX_REPAIRS = 4
+"""How often one request is sent again with what its server has refused changed. Servers name one thing at a time, and
+what made a body acceptable is remembered only once one was accepted."""
 _MAX_REPAIRED = 1000
 """Of how many callers and models the repairs are known."""
 RETRY_SECONDS = 0.5

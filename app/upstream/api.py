@@ -17,6 +17,7 @@ from app.chat.token_record import TokenRecord
 from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
 from app.upstream.causes import REASONING_REFUSED
+from app.upstream.refused_limits import lower_limits
 from app.upstream.reply.reader import ReplyReader
 
 ApiName: TypeAlias = Literal["chat_completions", "responses", "messages", "gemini"]
@@ -35,6 +36,8 @@ class Repair(Struct, frozen=True):
     change: Callable[[dict[str, Any]], dict[str, Any] | None]
     """Returns the changed body; None if there is nothing to change."""
     warning: str
+    lasts: bool = True
+    """Further bodies of the caller for the model need it, too."""
 
 
 class Api(Struct, frozen=True):
@@ -163,6 +166,12 @@ _SWITCH_LEFT_OUT = (
 )
 
 
+_LIMIT_LOWERED = (
+    "the model server has no room for as many output tokens as were asked for: the limit was lowered to what it takes. "
+    "Set max_output_tokens in the model's profile"
+)
+
+
 class RepairedBody(Struct, frozen=True):
     """A body that is sent once more, without what the server has refused, and the warning that says so."""
 
@@ -193,7 +202,9 @@ def repair_refused(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
     for name, repair in api.repairs.items() if fault.code == "invalid_request" else ():
         changed = repair.change(msgspec.json.decode(body)) if repair.refused.search(fault.message) else None
         if changed is not None:
-            return RepairedBody(msgspec.json.encode(changed), repair.warning, name)
+            return RepairedBody(msgspec.json.encode(changed), repair.warning, name if repair.lasts else "")
+    if fault.code == "invalid_request" and fault.detail and (lowered := _lower_limits(api, body, fault)) is not None:
+        return lowered
     if fault.code != "invalid_request" or not any(name in fault.message for name in api.switches):
         return None
     given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
@@ -202,6 +213,15 @@ def repair_refused(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
         return None
     kept = {name: value for name, value in given.items() if name not in switches}
     return RepairedBody(msgspec.json.encode(kept), _SWITCH_LEFT_OUT.format(", ".join(switches)))
+
+
+def _lower_limits(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
+    given = msgspec.json.decode(body)
+    lowered = lower_limits(given if api.options is None else given.get(api.options) or NOTHING, fault)
+    if lowered is None:
+        return None
+    changed = lowered if api.options is None else {**given, api.options: lowered}
+    return RepairedBody(msgspec.json.encode(changed), _LIMIT_LOWERED)
 
 
 @cache

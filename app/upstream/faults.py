@@ -149,8 +149,8 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             "invalid_request",
-            r"jinja|chat template|template error|roles must alternate|only user(, | and )assistant|"
-            r"system messages? must be|no user query found|"
+            r"jinja|chat template|template error|while executing \w{1,40} at line \d|roles must alternate|"
+            r"only user(, | and )assistant|system messages? must be|no user query found|"
             r"must be passed back|unsupported_(parameter|value)|is not supported with this model|"
             r"(image|audio|video|vision|multimodal|file)s?( inputs?| content)? (is|are) not supported|"
             r"does not support (image|audio|video|vision|multimodal|file|tool|function)|"
@@ -525,6 +525,8 @@ def _find_nested_message(raw: Any) -> str:
         if raw is None:
             return text
     if isinstance(raw, list):
+        if any(isinstance(item, dict) and "loc" in item for item in raw):
+            return _flatten_message(raw)
         raw = next((item for item in raw if isinstance(item, dict)), {})
     if not isinstance(raw, dict):
         return str(raw)
@@ -547,7 +549,8 @@ def _flatten_message(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return _flatten_message(value.get("message") or value.get("msg") or value.get("error"))
+        names = ("message", "msg", "error", "detail")  # the last one is Mistral's: Gitlawb/openclaude#739
+        return _flatten_message(next((value[name] for name in names if value.get(name)), None))
     if isinstance(value, list):
         lines = []
         for item in value:

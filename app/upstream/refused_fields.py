@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from app.openai_messages.tool_schemas import split_type_lists
 from app.upstream.api import Repair
+from app.upstream.refused_schemas import SCHEMA_REPAIRS
 
 Json = dict[str, Any]
 HINTS = (
@@ -49,6 +49,8 @@ _REPEATED = ("reasoning_content", "reasoning_details", "thinking_blocks", "extra
 def make_field_repairs() -> dict[str, Repair]:
     """Return the repairs of fields that servers of OpenAI's APIs refuse."""
     return {
+        **SCHEMA_REPAIRS,
+        **_EFFORT_REPAIRS,
         **make_hint_repairs(),
         **RENAMED,
         **make_option_repairs(),
@@ -57,8 +59,8 @@ def make_field_repairs() -> dict[str, Repair]:
         **JSON_REPAIR,
         **_DEMAND_REPAIR,
         **make_tool_field_repairs(),
+        **_DESCRIPTION_REPAIR,
         **_FORMAT_REPAIR,
-        **_TYPES_REPAIR,
     }
 
 
@@ -122,6 +124,45 @@ RENAMED = {
     for name, other in (("max_tokens", "max_completion_tokens"), ("max_completion_tokens", "max_tokens"))
 }
 """The two names of the limit of tokens, of which many servers know one."""
+
+
+def _switch_effort_off(body: Json) -> Json | None:
+    if not body.get("tools") or "messages" not in body or body.get("reasoning_effort") == "none":
+        return None
+    return {**body, "reasoning_effort": "none"}
+
+
+def _send_usual_effort(body: Json) -> Json | None:
+    """Return the body with the nearest effort that all models with efforts take; None if it has such a one, or none."""
+    given = body.get("reasoning")
+    effort = given.get("effort") if isinstance(given, dict) else body.get("reasoning_effort")
+    nearest = _NEAREST.get(effort) if isinstance(effort, str) else None
+    if nearest is None:
+        return None
+    return {**body, **({"reasoning": {**given, "effort": nearest}} if given else {"reasoning_effort": nearest})}
+
+
+_NEAREST = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high", "ultra": "high"}
+_EFFORT_REPAIRS = {
+    # GEMISIS/leviath#333, laurent22/joplin#16451: such a model refuses its own default, too
+    "effort_none": Repair(
+        re.compile(r"set reasoning_effort to .?none", re.IGNORECASE),
+        _switch_effort_off,
+        "this model thinks only without functions over chat completions: it was sent the effort none. Set `api = "
+        '"responses"` of the upstream',
+    ),
+    # ollama/ollama#17331
+    "usual_effort": Repair(
+        re.compile(
+            r"invalid reasoning value|"
+            r"(?:supported values are|must be one of|expected one of)\b[^\n]{0,60}?\b(?:low|medium)\b",
+            re.IGNORECASE,
+        ),
+        _send_usual_effort,
+        "this model takes other efforts: the nearest usual one was sent. Set efforts in the model's profile",
+        lasts=False,  # it may take another one that is not usual, or `none`
+    ),
+}
 
 
 def _leave_out_encrypted(body: Json) -> Json | None:
@@ -266,39 +307,20 @@ _DEMAND_REPAIR = {
 """
 
 
-def _split_types(body: Json) -> Json | None:
-    tools = body.get("tools")
-    if not isinstance(tools, list):
-        return None
-    split = [_with_split_types(tool) for tool in tools]
-    return None if split == tools else {**body, "tools": split}
-
-
-def _with_split_types(tool: Any) -> Any:
-    function = tool.get("function") if isinstance(tool, dict) else None
-    if not isinstance(function, dict) or "parameters" not in function:
-        return tool
-    return {**tool, "function": {**function, "parameters": split_type_lists(function["parameters"])}}
-
-
-_TYPES_REPAIR = {
-    "types of parameters": Repair(
-        re.compile(r"\btools\b[^\n]{0,300}?proto field is not repeating, cannot start list", re.IGNORECASE),
-        _split_types,
-        "the model server takes one type of a parameter: `nullable` or alternatives were sent for lists of types",
-    )
-}
-"""Google's models behind other servers (aoci-spec/aoci-code issue 61)."""
 TOOL_FIELDS = ("strict", "eager_input_streaming", "defer_loading", "allowed_callers", "input_examples")
 """Fields of a function that say how it is called or shown, and nothing of what it is."""
 
 
 def make_tool_field_repairs() -> dict[str, Repair]:
     """Return a repair for each of these fields, by its name: Cohere, also behind OpenRouter
-    (OpenRouterTeam/openrouter-examples issue 71), and Bedrock (anthropics/claude-agent-sdk-python issue 694)."""
+    (OpenRouterTeam/openrouter-examples issue 71), Bedrock (anthropics/claude-agent-sdk-python issue 694), and others
+    (livekit/agents#3134)."""
     return {
         f"tools.{name}": Repair(
-            re.compile(rf"\A(?=.*?[`'\".]{name}\b)(?=.*?(?:{_REFUSAL}|not a valid field))", re.IGNORECASE | re.DOTALL),
+            re.compile(
+                rf"\A(?=.*?(?:[`'\".]|\bwith ){name}\b)(?=.*?(?:{_REFUSAL}|not a valid field))",
+                re.IGNORECASE | re.DOTALL,
+            ),
             _leave_out_of_tools(name),
             f"the model server refused {name} of functions: they were offered without it",
         )
@@ -323,6 +345,36 @@ def _without_in_function(name: str, tool: Any) -> Any:
     function = tool.get("function")
     inner = {"function": _without(name, function)} if isinstance(function, dict) else {}
     return {**_without(name, tool), **inner}
+
+
+def _cut_descriptions(body: Json) -> Json | None:
+    tools = body.get("tools")
+    if not isinstance(tools, list):
+        return None
+    cut = [_cut_description(tool) for tool in tools]
+    return None if cut == tools else {**body, "tools": cut}
+
+
+def _cut_description(tool: Any) -> Any:
+    if not isinstance(tool, dict):
+        return tool
+    if isinstance(tool.get("function"), dict):
+        return {**tool, "function": _cut_description(tool["function"])}
+    text = tool.get("description")
+    if not isinstance(text, str) or len(text) <= _MAX_DESCRIPTION:
+        return tool
+    return {**tool, "description": text[: _MAX_DESCRIPTION - 1] + "…"}
+
+
+_MAX_DESCRIPTION = 1024
+_DESCRIPTION_REPAIR = {
+    "description": Repair(
+        re.compile(r"\bdescription\W{1,3}string too long", re.IGNORECASE),
+        _cut_descriptions,
+        f"the model server takes no longer descriptions of functions: they were cut to {_MAX_DESCRIPTION} characters",
+    )
+}
+"""OpenAI and Azure (probelabs/probe#9, janwilmake/openapi-mcp-server#23)."""
 
 
 def _ask_for_format(body: Json) -> Json | None:

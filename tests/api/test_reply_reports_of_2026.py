@@ -189,7 +189,7 @@ def test_a_call_that_comes_as_text_and_as_a_call_is_made_once(gateway: _Gateway,
     # Blaizzy/mlx-vlm#900
     text = '<|tool_call>call:search{query:<|"|>AI<|"|>}<tool_call|>'
     again = {**call("search", '{"query": "AI"}'), "extra_content": {"google": {"thought_signature": "c2ln"}}}
-    answer = gateway.post(path, "local", stream(chunk(content=text), chunk("stop", **again)), tools=TOOLS[path])
+    answer = gateway.ask_model(path, "local", stream(chunk(content=text), chunk("stop", **again)), tools=TOOLS[path])
     assert find_calls(path, json.loads(answer.body)) == [("search", {"query": "AI"})]
     assert text not in json.loads(answer.body).get("content", "")
 
@@ -198,7 +198,7 @@ def test_a_call_that_comes_as_text_and_as_a_call_is_made_once(gateway: _Gateway,
 def test_another_call_behind_one_in_the_text_is_made_too(gateway: _Gateway, path: str) -> None:
     text = '<|tool_call>call:search{query:<|"|>AI<|"|>}<tool_call|>'
     parts = [chunk(**call("search", '{"query": ')), chunk(**call("", '"ML"}')), chunk("tool_calls")]
-    answer = gateway.post(path, "local", stream(chunk(content=text), *parts), tools=TOOLS[path])
+    answer = gateway.ask_model(path, "local", stream(chunk(content=text), *parts), tools=TOOLS[path])
     assert find_calls(path, json.loads(answer.body)) == [("search", {"query": "AI"}), ("search", {"query": "ML"})]
 
 
@@ -212,10 +212,10 @@ def test_a_reply_in_a_field_of_an_object_is_read(gateway: _Gateway) -> None:
     # cline/cline#12647
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     for body in ({"success": True, "data": {**WHOLE, "usage": usage}}, {"output": WHOLE, "usage": usage}):
-        reply = json.loads(gateway.post(CHAT, "local", httpx.Response(200, json=body)).body)
+        reply = json.loads(gateway.ask_model(CHAT, "local", httpx.Response(200, json=body)).body)
         assert (reply["choices"][0]["message"]["content"], reply["usage"]["total_tokens"]) == ("OK", 5)
     failed = httpx.Response(200, json={"error": {"message": "no credits"}, "data": WHOLE})
-    assert gateway.post(CHAT, "local", failed).status >= 400
+    assert gateway.ask_model(CHAT, "local", failed).status >= 400
 
 
 @each_case("glue", ["", "\n", " "])
@@ -223,13 +223,13 @@ def test_events_without_the_line_break_between_them_are_read(gateway: _Gateway, 
     # decolua/9router#3492
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     whole = json.dumps({**WHOLE, "usage": usage})
-    reply = json.loads(gateway.post(CHAT, "local", streamed(f"{whole}{glue}data: [DONE]\n\n".encode())).body)
+    reply = json.loads(gateway.ask_model(CHAT, "local", streamed(f"{whole}{glue}data: [DONE]\n\n".encode())).body)
     assert (reply["choices"][0]["message"]["content"], reply["usage"]["total_tokens"]) == ("OK", 5)
     first, last = json.dumps(chunk(content="It is }data: {")), json.dumps(chunk("stop", usage, content="]."))
-    reply = json.loads(gateway.post(CHAT, "local", streamed(f"data: {first}{glue}data: {last}\n\n".encode())).body)
+    reply = json.loads(gateway.ask_model(CHAT, "local", streamed(f"data: {first}{glue}data: {last}\n\n".encode())).body)
     assert reply["choices"][0]["message"]["content"] == "It is }data: {]."
     broken = streamed(f"data: {first}{glue}data: {{bad}}\n\n".encode())
-    assert gateway.post(CHAT, "local", broken).status == 502
+    assert gateway.ask_model(CHAT, "local", broken).status == 502
 
 
 @each_case("path", [MESSAGES, RESPONSES])
@@ -237,7 +237,7 @@ def test_reasoning_that_a_server_counts_apart_is_a_part_of_the_output(gateway: _
     # Wei-Shaw/sub2api#5771
     details = {"completion_tokens_details": {"reasoning_tokens": 2809}}
     usage = {"prompt_tokens": 10120, "completion_tokens": 1499, "total_tokens": 14428, **details}
-    reply = json.loads(gateway.post(path, "local", stream(chunk(content="Hi"), chunk("stop", usage))).body)
+    reply = json.loads(gateway.ask_model(path, "local", stream(chunk(content="Hi"), chunk("stop", usage))).body)
     assert (reply["usage"]["input_tokens"], reply["usage"]["output_tokens"]) == (10120, 4308)
 
 
@@ -253,7 +253,7 @@ def test_a_call_has_the_same_id_to_the_end_of_the_reply(gateway: _Gateway) -> No
         {"type": "response.output_item.done", "output_index": 0, "item": early},
         {"type": "response.completed", "response": response},
     ]
-    found = read_events(gateway.post(RESPONSES, "codex", stream(*events), tools=TOOLS[RESPONSES], stream=True))
+    found = read_events(gateway.ask_model(RESPONSES, "codex", stream(*events), tools=TOOLS[RESPONSES], stream=True))
     ids = {one["item"]["call_id"] for one in found if "item" in one}
     ids |= {one["call_id"] for one in found[-1]["response"]["output"]}
     assert ids == {"call_7a"}
@@ -272,7 +272,7 @@ def test_events_name_the_item_that_they_belong_to(gateway: _Gateway, begun: str)
         {"type": "response.output_item.done", "output_index": 0, "item": done},
         {"type": "response.completed", "response": response},
     ]
-    found = read_events(gateway.post(RESPONSES, "codex", stream(*events), tools=TOOLS[RESPONSES], stream=True))
+    found = read_events(gateway.ask_model(RESPONSES, "codex", stream(*events), tools=TOOLS[RESPONSES], stream=True))
     ids = {one["item"]["id"] for one in found if "item" in one} | {one["item_id"] for one in found if "item_id" in one}
     assert len(ids) == 1
 
@@ -284,7 +284,7 @@ def test_events_name_the_item_that_they_belong_to(gateway: _Gateway, begun: str)
 def test_a_rest_of_reasoning_in_the_content_is_reasoning(gateway: _Gateway, parts: tuple[str, ...]) -> None:
     # vllm-project/vllm#51641: the server holds the last characters back when the request has stop words
     said = stream(chunk(reasoning="I answer "), *(chunk(content=part) for part in parts), chunk("stop"))
-    message = json.loads(gateway.post(CHAT, "vllm", said).body)["choices"][0]["message"]
+    message = json.loads(gateway.ask_model(CHAT, "vllm", said).body)["choices"][0]["message"]
     assert (message["reasoning_content"], message["content"]) == ("I answer now.", "Yes, it is.")
 
 
@@ -300,5 +300,5 @@ def test_a_rest_of_reasoning_in_the_content_is_reasoning(gateway: _Gateway, part
 )
 def test_an_answer_about_tags_is_not_reasoning(gateway: _Gateway, content: str) -> None:
     said = stream(chunk(reasoning="I think."), chunk(content=content), chunk("stop"))
-    message = json.loads(gateway.post(CHAT, "vllm", said).body)["choices"][0]["message"]
+    message = json.loads(gateway.ask_model(CHAT, "vllm", said).body)["choices"][0]["message"]
     assert (message["reasoning_content"], message["content"]) == ("I think.", content)

@@ -3,7 +3,13 @@
 from typing import Any
 
 from app.chat.messages import Tool
-from app.openai_messages.tool_schemas import complete_function, has_alternatives, merge_alternatives, split_type_lists
+from app.openai_messages.tool_schemas import (
+    complete_function,
+    find_definition,
+    has_alternatives,
+    map_schemas,
+    merge_alternatives,
+)
 
 from tests.each_case import each_case
 
@@ -144,24 +150,33 @@ def test_nulls_are_found_in_json_that_is_known() -> None:
     assert complete_function(function, b"{}") == function
 
 
+def test_schemas_are_changed_from_within() -> None:
+    def mark(schema: Any) -> Any:
+        return {**schema, "seen": sorted(schema)}
+
+    given = {"properties": {"type": {"items": {"a": 1}}}, "anyOf": [{}, 5], "default": {"a": 1}}
+    seen = ["anyOf", "default", "properties"]
+    assert map_schemas(given, mark) == {
+        "properties": {"type": {"items": {"a": 1, "seen": ["a"]}, "seen": ["items"]}},
+        "anyOf": [{"seen": []}, 5],
+        "default": {"a": 1},
+        "seen": seen,
+    }
+    assert map_schemas(True, mark) is True
+
+
 @each_case(
-    ("schema", "split"),
+    ("reference", "found"),
     [
-        ({"type": ["string", "null"], "enum": ["a"]}, {"type": "string", "enum": ["a"], "nullable": True}),
-        ({"type": ["string", "integer"]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
-        (
-            {"type": ["string", "integer", "null"]},
-            {"anyOf": [{"type": "string"}, {"type": "integer"}], "nullable": True},
-        ),
-        ({"type": ["string"]}, {"type": "string"}),
-        (
-            {"properties": {"type": {"type": ["null", "array"], "items": {"type": ["string"]}}}},
-            {"properties": {"type": {"type": "array", "items": {"type": "string"}, "nullable": True}}},
-        ),
-        ({"anyOf": [{"type": ["string", "null"]}, 5]}, {"anyOf": [{"type": "string", "nullable": True}, 5]}),
-        ({"default": {"type": ["string"]}, "type": 7}, {"default": {"type": ["string"]}, "type": 7}),
+        ("#/$defs/a~1b", {"x": 1}),
+        ("#/$defs/n~0", {"y": 1}),
+        ("#/$defs/none", None),
+        ("#/$defs/list/0", None),
+        ("other.json#/$defs/n~0", None),
+        ("", None),
     ],
 )
-def test_a_list_of_types_is_one_type_or_alternatives(schema: Any, split: Any) -> None:
-    assert split_type_lists(schema) == split
-    assert split_type_lists(split) == split
+def test_a_reference_within_a_document_is_found(reference: str, found: Any) -> None:
+    root = {"$defs": {"a/b": {"x": 1}, "n~": {"y": 1}, "list": [{}]}}
+    assert find_definition(root, reference) == found
+    assert find_definition(root, "#") == root

@@ -112,6 +112,13 @@ def test_a_list_of_violations_becomes_a_message_with_their_paths() -> None:
     )
 
 
+def test_violations_in_a_message_or_its_text_have_their_paths() -> None:
+    lost = [{"type": "extra_forbidden", "loc": ["body", "store"], "msg": "Extra inputs are not permitted"}]
+    words = "body.store: Extra inputs are not permitted"
+    assert fault({"object": "error", "message": {"detail": lost}}, 422).message == words
+    assert fault({"error": {"message": json.dumps(lost)}}).message == words
+
+
 @pytest.mark.parametrize(
     "raw",
     [
@@ -161,6 +168,7 @@ def test_json_inside_a_message_is_unfolded() -> None:
         (500, "1 validation error for Request", "invalid_request"),
         (500, "This model does not support images", "invalid_request"),
         (500, "tools param requires --jinja flag", "invalid_request"),
+        (500, "While executing FilterExpression at line 120, column 73 in source", "invalid_request"),
         (500, "Failed to parse tool call arguments as JSON: syntax error", "invalid_request"),
         (500, "Failed to load image or audio file", "invalid_request"),
         (500, "Unknown reasoning format: zz", "invalid_request"),

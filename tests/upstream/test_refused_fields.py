@@ -133,6 +133,52 @@ def test_models_of_other_apis_may_take_no_temperature(api: str) -> None:
     assert repair({**PLAIN, "temperature": 0}, "`temperature` is deprecated for this model.", api) == PLAIN
 
 
+NO_EFFORT = (
+    "Function tools with reasoning_effort are not supported for gpt-5.6-terra in /v1/chat/completions. To use function "
+    "tools, use /v1/responses or set reasoning_effort to 'none'."
+)
+
+
+def test_a_model_that_thinks_without_functions_alone_is_sent_the_effort_none() -> None:
+    body = {**PLAIN, "tools": [tool("a")]}
+    assert repair(body, NO_EFFORT) == {**body, "reasoning_effort": "none"}
+    assert repair({**body, "reasoning_effort": "high"}, NO_EFFORT) == {**body, "reasoning_effort": "none"}
+    assert repair({**PLAIN, "reasoning_effort": "high"}, NO_EFFORT) == PLAIN
+
+
+@each_case(
+    "message",
+    [
+        'invalid reasoning value: \'minimal\' (must be "high", "medium", "low", "max", or "none")',
+        "Unsupported value: 'xhigh' is not supported with this model. Supported values are: 'low', 'medium', 'high'.",
+    ],
+)
+def test_another_effort_than_a_model_takes_becomes_the_nearest_usual_one(message: str) -> None:
+    for effort, nearest in (("minimal", "low"), ("none", "low"), ("xhigh", "high"), ("max", "high")):
+        assert repair({**PLAIN, "reasoning_effort": effort}, message) == {**PLAIN, "reasoning_effort": nearest}
+        asks: Json = {"input": [], "reasoning": {"effort": effort, "summary": "auto"}}
+        sent: Json = {"input": [], "reasoning": {"effort": nearest, "summary": "auto"}}
+        assert repair(asks, message, "responses") == sent
+    for odd in ("low", "high", 5, ["max"]):
+        assert repair({"input": [], "reasoning": {"effort": odd}}, message, "responses") is None
+
+
+def test_long_descriptions_of_functions_are_cut_where_a_server_takes_none() -> None:
+    message = (
+        "Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 1024, but got "
+        "a string with length 2407 instead."
+    )
+
+    def offer(text: str) -> Json:
+        return {**PLAIN, "tools": [{"type": "function", "function": {"name": "f", "description": text}}, "odd"]}
+
+    assert repair(offer("x" * 2407), message) == offer("x" * 1023 + "…")
+    assert repair(offer("x" * 1024), message) is None
+    flat = {"input": [], "tools": [{"type": "function", "name": "f", "description": "x" * 2000}]}
+    cut = {"input": [], "tools": [{"type": "function", "name": "f", "description": "x" * 1023 + "…"}]}
+    assert repair(flat, "Invalid 'tools[0].description': string too long.", "responses") == cut
+
+
 def test_a_limit_of_tokens_has_the_name_that_the_server_knows() -> None:
     newer = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
     assert repair({**PLAIN, "max_tokens": 9}, newer) == {**PLAIN, "max_completion_tokens": 9}
@@ -196,6 +242,7 @@ def test_the_word_json_is_added_where_a_server_demands_it() -> None:
     [
         ("strict", "invalid request: tools[0].function.strict is not a valid field"),
         ("strict", "tools.0.custom.strict: Extra inputs are not permitted"),
+        ("strict", "Tools with strict=True are not supported by this model"),
         ("eager_input_streaming", "tools.0.custom.eager_input_streaming: Extra inputs are not permitted"),
         ("defer_loading", "tools.3.defer_loading: Extra inputs are not permitted"),
         ("input_examples", "Unknown parameter: 'tools[0].input_examples'"),
@@ -210,25 +257,6 @@ def test_a_refused_field_of_functions_is_left_out_of_all(name: str, message: str
         assert repair(write(**{name: True}), message, api) == write()
         assert repair(write(), message, api) is None
     assert repair({**PLAIN, "tools": {}}, message) is None
-
-
-def test_lists_of_types_are_split_where_google_refuses_them() -> None:
-    message = (
-        'Invalid JSON payload received. Unknown name "type" at \'tools[0].function_declarations[0].parameters.'
-        "properties[0].value': Proto field is not repeating, cannot start list."
-    )
-    given: Json = {"type": "object", "properties": {"a": {"type": ["string", "null"]}}}
-    split: Json = {"type": "object", "properties": {"a": {"type": "string", "nullable": True}}}
-
-    def offer(parameters: Json) -> Json:
-        return {
-            **PLAIN,
-            "tools": [{"type": "function", "function": {"name": "f", "parameters": parameters}}, "odd", {}],
-        }
-
-    assert repair(offer(given), message) == offer(split)
-    assert repair(offer(split), message) is None
-    assert repair({**PLAIN, "tools": 5}, message) is None
 
 
 @each_case(

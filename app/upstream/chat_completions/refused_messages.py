@@ -11,13 +11,13 @@ from typing import Any
 
 from app.chat.messages import BRIDGE
 from app.openai_messages.messages import make_short_id
+from app.upstream import refused_images
 from app.upstream.api import Repair
 from app.upstream.chat_completions.request import SYSTEM_ROLES, add_user
 
 Json = dict[str, Any]
 _BLANK = " "
 """Templates and servers take an empty text as missing."""
-_NO_IMAGE = "[an image, which this model cannot see]"
 
 
 def _join(first: Any, second: Any) -> Any:
@@ -102,25 +102,19 @@ def _shorten(id_: Any) -> Any:
     return make_short_id(id_) if isinstance(id_, str) else id_
 
 
-def _describe_images(messages: list[Json]) -> list[Json]:
-    """Return the messages with words in the place of images. Those of the user's last message stay: without them the
-    reply would be to another question. What stands behind results is theirs."""
-    last = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].get("role") == "user"), -1)
-    if last > 0 and messages[last - 1].get("role") == "tool":
-        last = -1
-    return [message if place == last else _describe_parts(message) for place, message in enumerate(messages)]
-
-
-def _describe_parts(message: Json) -> Json:
-    content = message.get("content")
-    if not isinstance(content, list) or not any(map(_is_image, content)):
-        return message
-    parts = [{"type": "text", "text": _NO_IMAGE} if _is_image(part) else part for part in content]
-    return {**message, "content": parts}
-
-
-def _is_image(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") == "image_url"
+def _offer_called(body: Json) -> Json | None:
+    """Return the body with the functions of its calls; None if it has functions, or no calls."""
+    messages = body.get("messages")
+    if body.get("tools") or not isinstance(messages, list):
+        return None
+    calls = [call.get("function") for message in messages for call in message.get("tool_calls") or ()]
+    named = [call["name"] for call in calls if isinstance(call, dict) and isinstance(call.get("name"), str)]
+    names = dict.fromkeys(named)
+    if not names:
+        return None
+    parameters = {"type": "object", "properties": {}}
+    tools = [{"type": "function", "function": {"name": name, "parameters": parameters}} for name in names]
+    return {**body, "tools": tools, "tool_choice": "none"}
 
 
 def _make(refused: str, change: Callable[[list[Json]], list[Json]], warning: str) -> Repair:
@@ -191,12 +185,15 @@ MESSAGE_REPAIRS = {
         '`replay_blank_reasoning = "all"` and `blank_reasoning = " "` in the model\'s profile',
     ),
     "images": _make(
-        r"unknown variant .?image_url|(?:image|vision|multimodal)\w*(?: inputs?| content)? (?:is|are) not supported|"
-        r"(?:does not|doesn't|not) support (?:image|vision|multimodal)|support image input|not a multimodal model|"
-        r"at most 0 image|mmproj|only .?text.?(?: content)? (?:type |parts? )?(?:is|are) supported",
-        _describe_images,
-        "the model server takes no images: those of earlier turns and of results were sent as words. Set `media = []` "
-        "in the model's profile",
+        refused_images.UNKNOWN.pattern,
+        lambda messages: refused_images.describe_images(messages, "image_url"),
+        refused_images.UNKNOWN_WARNING,
+    ),
+    # earendil-works/pi#149
+    "tools": Repair(
+        re.compile(r"without .?tools=?.? param|toolconfig field must be defined", re.IGNORECASE),
+        _offer_called,
+        "the model server demands the functions of earlier calls: they were offered, but none may be called",
     ),
 }
 """Each is named after what it does to the messages."""

@@ -160,7 +160,7 @@ REPAIRS: dict[str, Repair] = {
     "tool_schema": _make(
         # anomalyco/opencode issue 12295; brightwave-inc/tidebreak PR 1537
         r'Unknown name "(?:parameters_?Json_?Schema|response_?Json_?Schema)"|alongside unsupported fields|'
-        r"didn.?t specify the schema type field|"
+        r"didn.?t specify the schema type field|reference to undefined schema|"
         # probelabs/probe issue 569; diegosouzapw/OmniRoute issue 13464
         r"function_?declarations\[\d+\]\.parameters|generation_?config\.response_?(?:json_?)?schema",
         write_old_schemas,

@@ -7,6 +7,8 @@ are those of ai.google.dev/api/caching, Schema. What they cannot say is left out
 from collections.abc import Mapping
 from typing import Any
 
+from app.openai_messages.tool_schemas import find_definition
+
 Json = dict[str, Any]
 _KEPT = ("title", "description")
 _KEPT_OF: Mapping[str, tuple[str, ...]] = {
@@ -52,14 +54,14 @@ class _Writer:
             given = {}  # `true` is any value
         reference = given.get("$ref")
         if isinstance(reference, str):
-            target = self._find(reference)
+            target = find_definition(self._root, reference)
             if not depth or self._size > _MAX_SIZE or reference in within or target is None:
                 return dict(_ANY_OBJECT)
             rest = {name: value for name, value in given.items() if name != "$ref"}
             return self.write({**target, **rest}, (*within, reference), depth - 1)
         if not depth or self._size > _MAX_SIZE:
             return dict(_ANY_OBJECT)
-        return self._write_own(_merge_all(given, self._find), within, depth - 1)
+        return self._write_own(_merge_all(given, self._root), within, depth - 1)
 
     def _write_own(self, given: Mapping[str, Any], within: tuple[str, ...], depth: int) -> Json:
         kinds, alternatives, nullable = _read_types(given)
@@ -121,16 +123,6 @@ class _Writer:
         if written.get("type") == "ARRAY":
             written["items"] = self.write(items, within, depth) if items else {"type": "STRING"}
 
-    def _find(self, reference: str) -> Mapping[str, Any] | None:
-        """Return the schema that a reference within the document means; None if there is none."""
-        if reference[:1] != "#":
-            return None
-        found: Any = self._root
-        for step in reference[1:].split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(name) if isinstance(found, Mapping) else None
-        return found if isinstance(found, Mapping) else None
-
 
 def _read_types(given: Mapping[str, Any]) -> tuple[list[str], list[Any], bool]:
     """Return (the types, the alternatives, whether null is one of them)."""
@@ -149,14 +141,15 @@ def _read_types(given: Mapping[str, Any]) -> tuple[list[str], list[Any], bool]:
     return known, kept, nullable or len(kept) < len(alternatives)
 
 
-def _merge_all(given: Mapping[str, Any], find: Any) -> Mapping[str, Any]:
+def _merge_all(given: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema with what the schemas of its `allOf` say."""
     parts = given.get("allOf")
     if not isinstance(parts, list):
         return given
     merged: Json = {}
     for part in [*parts, {name: value for name, value in given.items() if name != "allOf"}]:
-        target = find(part["$ref"]) if isinstance(part, Mapping) and isinstance(part.get("$ref"), str) else part
+        reference = part.get("$ref") if isinstance(part, Mapping) else None
+        target = find_definition(root, reference) if isinstance(reference, str) else part
         for name, value in target.items() if isinstance(target, Mapping) else ():
             known = merged.get(name)
             if name == "properties" and isinstance(known, dict) and isinstance(value, Mapping):

@@ -8,9 +8,17 @@ from app.upstream.messages.decoder import ObjectDecoder, decode, decode_kept
 from app.upstream.messages.own import build_own, write_own_beginning
 from app.upstream.messages.passed_body import build_passed
 from app.upstream.messages.passing import PassingAssembler
-from app.upstream.messages.repair import PREFILL_REPAIR, SYSTEM_REPAIRS, strip_reasoning
+from app.upstream.messages.repair import (
+    MARK_REPAIR,
+    MEDIA_REPAIRS,
+    PREFILL_REPAIR,
+    SYSTEM_REPAIRS,
+    THINKING_REPAIRS,
+    strip_reasoning,
+)
 from app.upstream.messages.request import build
 from app.upstream.refused_fields import SAMPLING, make_hint_repairs, make_option_repairs, make_tool_field_repairs
+from app.upstream.refused_schemas import SCHEMA_REPAIRS
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
 
@@ -57,11 +65,15 @@ API = Api(
     list_headers=list_headers,
     strip_reasoning=strip_reasoning,
     repairs={
+        **SCHEMA_REPAIRS,
         **make_hint_repairs(("metadata",)),
         **make_option_repairs(SAMPLING),
         **make_tool_field_repairs(),
         **PREFILL_REPAIR,
         **SYSTEM_REPAIRS,
+        **THINKING_REPAIRS,
+        **MARK_REPAIR,
+        **MEDIA_REPAIRS,
     },
     write_beginning=write_beginning,
     needs_max_tokens=True,

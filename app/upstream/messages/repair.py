@@ -1,11 +1,14 @@
-"""Change a body of the Messages API that its server has refused: without opaque reasoning, with the user's message at
-the end, or with system messages where they are taken."""
+"""Change a body of the Messages API that its server has refused: without opaque reasoning, with the thinking that its
+model knows, with the user's message at the end, with system messages and media where they are taken."""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
+from app.upstream import refused_images, refused_results
 from app.upstream.api import Repair
+from app.upstream.messages.own_entries import limit_mark
+from app.upstream.messages.thinking import share_budget
 
 _OPAQUE = ("thinking", "redacted_thinking")
 
@@ -115,3 +118,178 @@ PREFILL_REPAIR = {
 }
 """Claude from 4.6 on, and others with thinking or a format of the reply (anomalyco/opencode issue 37685,
 ericc-ch/copilot-api PR 261, agentjido/req_llm issue 642)."""
+
+
+def _think_within_budget(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the body with a budget instead of adaptive thinking, for older models; without thinking where a budget has
+    no room, or where the turn with the last calls has no thought, which such a model demands."""
+    thinking = body.get("thinking")
+    if not isinstance(thinking, dict) or thinking.get("type") != "adaptive":
+        return None
+    given, most, messages = body.get("output_config"), body.get("max_tokens"), body["messages"]
+    if not isinstance(most, int) or (
+        _ends_with_result(messages) and not any(map(_begins_with_thought, messages[-2:-1]))
+    ):
+        return _without("thinking", body)
+    budget = share_budget(given.get("effort") if isinstance(given, dict) else None, most)
+    if budget >= most:
+        return _without("thinking", body)
+    rest = {name: value for name, value in thinking.items() if name not in ("type", "display")}
+    return {**body, "thinking": {"type": "enabled", "budget_tokens": budget, **rest}}
+
+
+def _begins_with_thought(message: dict[str, Any]) -> bool:
+    blocks = _list_blocks(message)
+    return bool(blocks) and isinstance(blocks[0], dict) and blocks[0].get("type") in _OPAQUE
+
+
+def _let_model_decide(body: dict[str, Any]) -> dict[str, Any] | None:
+    thinking = body.get("thinking")
+    if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
+        return None
+    rest = {name: value for name, value in thinking.items() if name not in ("type", "budget_tokens")}
+    return {**body, "thinking": {"type": "adaptive", **rest}}
+
+
+def _leave_out_thinking(body: dict[str, Any]) -> dict[str, Any] | None:
+    return _without("thinking", body) if "thinking" in body else None
+
+
+def _leave_out_effort(body: dict[str, Any]) -> dict[str, Any] | None:
+    given = body.get("output_config")
+    if not isinstance(given, dict) or "effort" not in given:
+        return None
+    left = _without("effort", given)
+    return {**body, "output_config": left} if left else _without("output_config", body)
+
+
+def _fill_thoughts(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the body in which each message of the assistant begins with reasoning; None if all do."""
+    messages = [
+        {**message, "content": [dict(_BLANK_THOUGHT), *_list_blocks(message)]}
+        if message.get("role") == "assistant" and not _begins_with_thought(message)
+        else message
+        for message in body["messages"]
+    ]
+    return None if messages == body["messages"] else {**body, "messages": messages}
+
+
+def _without(name: str, holder: dict[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in holder.items() if field != name}
+
+
+_BLANK_THOUGHT = {"type": "thinking", "thinking": " ", "signature": ""}
+"""Servers take an empty text as missing."""
+THINKING_REPAIRS = {
+    "budget": Repair(
+        re.compile(
+            r"adaptive thinking is not supported|thinking\.type\.adaptive\W{0,4} (?:is )?not supported|tag .?adaptive",
+            re.I,
+        ),
+        _think_within_budget,
+        "this model has no adaptive thinking: the request was sent with a budget. Set `thinking_switch = "
+        '"budget"` in the model\'s profile',
+    ),
+    "adaptive": Repair(
+        re.compile(r"thinking\.type\.enabled\W{0,4} (?:is )?not supported|use .{0,20}?thinking\.type\.adaptive", re.I),
+        _let_model_decide,
+        'this model takes no budget of thinking: it decides itself. Set `thinking_switch = "adaptive"` in the model\'s '
+        "profile",
+    ),
+    "effort": Repair(
+        re.compile(
+            r"not support the effort parameter|"
+            r"output_config(?:\.effort)?\b[^\n]{0,60}?(?:extra inputs|not (?:permitted|supported|allowed)|unknown)",
+            re.I,
+        ),
+        _leave_out_effort,
+        "this model takes no effort: the request was sent without it. Set efforts = [] in the model's profile",
+    ),
+    # DeepSeek: OEvortex/aether#31, esengine/DeepSeek-Reasonix#8902
+    "blank_thoughts": Repair(
+        re.compile(r"content\[\]\.thinking\b[^\n]{0,60}?must be (?:passed|sent|included)|missing thinking block", re.I),
+        _fill_thoughts,
+        "the model server demands the reasoning of earlier turns: those without any were sent with a blank one",
+    ),
+    "no_thinking": Repair(
+        re.compile(
+            r"thinking\.type\.disabled\W{0,4} (?:is )?not supported|does not support thinking|\bthinking: extra inputs",
+            re.I,
+        ),
+        _leave_out_thinking,
+        'the model server refused `thinking`: the request was sent without it. Set `thinking_switch = "none"` in the '
+        "model's profile",
+    ),
+    "thought_missing": Repair(
+        re.compile(r"must start with a thinking block", re.I),
+        _leave_out_thinking,
+        "the turn with the last tool calls has no signed reasoning, which the model server wants back: thinking was "
+        "left out of this request",
+        lasts=False,
+    ),
+}
+"""Of Claude, Haiku 4.5 and older models know budgets alone (diegosouzapw/OmniRoute#4713), and 4.7 and later ones none
+(lis186/ccxray#450)."""
+
+
+def _limit_marks(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the body whose cache marks have only what every server knows of them; None if all are so."""
+    lost: set[str] = set()
+
+    def limit(value: Any) -> Any:
+        if isinstance(value, list):
+            return [limit(one) for one in value]
+        limited = limit_mark(value, lost)
+        if isinstance(limited, dict) and isinstance(limited.get("content"), list):
+            return {**limited, "content": limit(limited["content"])}
+        return limited
+
+    changed = limit({name: limit(value) if name in _MARKED else value for name, value in body.items()})
+    return changed if lost else None
+
+
+_MARKED = ("tools", "system", "messages")
+MARK_REPAIR = {
+    "cache_marks": Repair(
+        re.compile(r"cache_control\b[^\n]{0,40}?\b(?:scope|ttl)\b", re.I),
+        _limit_marks,
+        "the model server refused fields of cache_control: they were left out",
+    ),
+}
+"""KarpelesLab/teamclaude#297."""
+
+
+def _move_media(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the body in which results have texts alone, and their media stand behind them; None if none has media."""
+    messages = [_move_media_of(message) for message in body["messages"]]
+    return None if messages == body["messages"] else {**body, "messages": messages}
+
+
+def _move_media_of(message: dict[str, Any]) -> dict[str, Any]:
+    results: list[Any] = []
+    behind: list[Any] = []
+    others: list[Any] = []
+    for block in _list_blocks(message):
+        if not isinstance(block, dict) or block.get("type") != "tool_result":
+            others.append(block)
+            continue
+        content = block.get("content")
+        if isinstance(content, list) and refused_results.has_media(content, _MEDIA):
+            block = {**block, "content": refused_results.take_media(content, _MEDIA, "text", behind)}
+        results.append(block)
+    return {**message, "content": [*results, *behind, *others]} if behind else message
+
+
+_MEDIA = {"image": "image", "document": "file"}
+
+
+def _describe_images(body: dict[str, Any]) -> dict[str, Any] | None:
+    messages = refused_images.describe_images(body["messages"], "image")
+    return None if messages == body["messages"] else {**body, "messages": messages}
+
+
+MEDIA_REPAIRS = {
+    "media_of_results": Repair(refused_results.REFUSED, _move_media, refused_results.WARNING),
+    "images": Repair(refused_images.UNKNOWN, _describe_images, refused_images.UNKNOWN_WARNING),
+    "large_images": Repair(refused_images.TOO_LARGE, _describe_images, refused_images.TOO_LARGE_WARNING, lasts=False),
+}

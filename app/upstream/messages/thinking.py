@@ -58,9 +58,14 @@ def choose_thinking(
         return _adapt(own, preferred, profile, most, paths, wants=wants)
     if not wants:
         return Thinking(None, None, most)
-    share = most * _SHARES.get(own or "high", _SHARES["medium"]) // 100
     name = "reasoning_effort" if own is not None else "enable_thinking"
-    return _limit_budget(min(max(share, MIN_BUDGET), MAX_BUDGET), max_tokens, profile, paths.param(name))
+    return _limit_budget(share_budget(own, most), max_tokens, profile, paths.param(name))
+
+
+def share_budget(effort: str | None, max_tokens: int) -> int:
+    """Return the budget of an effort."""
+    share = max_tokens * _SHARES.get(effort or "high", _SHARES["medium"]) // 100
+    return min(max(share, MIN_BUDGET), MAX_BUDGET)
 
 
 def obeys_anthropic(profile: Profile) -> bool:

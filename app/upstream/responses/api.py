@@ -14,7 +14,7 @@ from app.upstream.responses.decoder import EachEventDecoder, EventDecoder, decod
 from app.upstream.responses.own import build_own, write_own_beginning
 from app.upstream.responses.passed_body import build_passed
 from app.upstream.responses.passing import PassingAssembler
-from app.upstream.responses.repair import strip_reasoning
+from app.upstream.responses.repair import ITEM_REPAIRS, strip_reasoning
 from app.upstream.responses.request import build
 
 
@@ -92,6 +92,6 @@ API = Api(
         + ("truncation", "personality")
     ),
     strip_reasoning=strip_reasoning,
-    repairs={**make_field_repairs(), **REASONING_REPAIRS},
+    repairs={**make_field_repairs(), **REASONING_REPAIRS, **ITEM_REPAIRS},
     write_beginning=write_beginning,
 )

@@ -363,7 +363,7 @@ def _is_complete(entry: Json, kind: Any) -> bool:
 
 def _complete_item(entry: Any) -> Any:
     """Return an item without an id that no server of this API would have given: the id of another server says nothing
-    to this one."""
+    to this one. Reasoning needs an id, and a summary (zai-org/feedback#682)."""
     if not isinstance(entry, dict):
         return entry
     entry = strip_input_id(entry)

@@ -1,12 +1,103 @@
-"""Take the opaque reasoning out of a body of the Responses API whose server has refused it."""
+"""Change a body of the Responses API that its server has refused: without opaque reasoning, with system messages as it
+takes them, or with media behind results."""
 
+import re
+from collections.abc import Callable
 from typing import Any
 
+from app.upstream import refused_results
+from app.upstream.api import Repair
 
-def strip_reasoning(body: dict[str, Any]) -> dict[str, Any] | None:
+Json = dict[str, Any]
+_MEDIA = {"input_image": "image", "input_file": "file", "input_audio": "audio"}
+_SYSTEM = ("system", "developer")
+
+
+def strip_reasoning(body: Json) -> Json | None:
     """Return the body without the items of reasoning; None if there are none."""
+    kept = [item for item in _list_items(body) if not isinstance(item, dict) or item.get("type") != "reasoning"]
+    return {**body, "input": kept} if len(kept) < len(_list_items(body)) else None
+
+
+def _list_items(body: Json) -> list[Any]:
     items = body.get("input")
-    if not isinstance(items, list):
+    return items if isinstance(items, list) else []
+
+
+def _write_developer(body: Json) -> Json | None:
+    def write(item: Any) -> Any:
+        is_system = isinstance(item, dict) and item.get("role") == "system"
+        return {**item, "role": "developer"} if is_system else item
+
+    return _change_items(body, lambda items: list(map(write, items)))
+
+
+def _write_instructions(body: Json) -> Json | None:
+    """Return the body with the texts of all system messages in its instructions; None if there are none."""
+    given, others = body.get("instructions"), list[Any]()
+    texts = [given] if isinstance(given, str) and given else []
+    for item in _list_items(body):
+        system = _read_system(item)
+        if system is None:
+            others.append(item)
+        texts += system or ()
+    changed = {**body, "instructions": "\n\n".join(texts), "input": others}
+    return changed if len(others) < len(_list_items(body)) else None
+
+
+def _read_system(item: Any) -> list[str] | None:
+    """Return the texts of a system message; None for any other item, and for a message with more than texts."""
+    if not isinstance(item, dict) or item.get("role") not in _SYSTEM:
         return None
-    kept = [item for item in items if not isinstance(item, dict) or item.get("type") != "reasoning"]
-    return {**body, "input": kept} if len(kept) < len(items) else None
+    content = item.get("content")
+    parts = [{"text": content}] if isinstance(content, str) else content
+    texts: list[Any] = [part.get("text") if isinstance(part, dict) else None for part in parts or ()]
+    return texts if all(isinstance(text, str) for text in texts) else None
+
+
+def _move_media(items: list[Any]) -> list[Any]:
+    """Return the items with results that are texts. Their media stand in a message of the user behind them."""
+    moved: list[Any] = []
+    behind: list[Any] = []
+    for item in items:
+        output = item.get("output") if isinstance(item, dict) and item.get("type") in _OUTPUTS else None
+        if output is None and behind:
+            moved.append({"type": "message", "role": "user", "content": behind})
+            behind = []
+        if isinstance(output, list):
+            item = {**item, "output": refused_results.take_media(output, _MEDIA, "input_text", behind)}
+        moved.append(item)
+    return [*moved, {"type": "message", "role": "user", "content": behind}] if behind else moved
+
+
+_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+
+
+def _change_items(body: Json, change: Callable[[list[Any]], list[Any]]) -> Json | None:
+    items = _list_items(body)
+    changed = change(items)
+    return None if changed == items else {**body, "input": changed}
+
+
+ITEM_REPAIRS = {
+    # router-for-me/CLIProxyAPI#4092, james-6-23/codex2api#409
+    "developer": Repair(
+        re.compile(
+            r"system messages? (?:are|is) not (?:allowed|supported)|role .?system.? is not (?:allowed|supported)", re.I
+        ),
+        _write_developer,
+        "the model server takes no messages of the role system: they were sent with the role developer",
+    ),
+    # Templates behind vLLM and others: vllm-project/vllm#42407, 1CatAI/1Cat-vLLM#449
+    "instructions": Repair(
+        re.compile(
+            r"unexpected message role|role .?developer|developer role|system messages? must be (?:at|first|the)", re.I
+        ),
+        _write_instructions,
+        "the model server takes system messages as instructions alone: they were sent as these",
+    ),
+    "media_of_results": Repair(
+        refused_results.REFUSED, lambda body: _change_items(body, _move_media), refused_results.WARNING
+    ),
+}
+"""By a name of its own."""

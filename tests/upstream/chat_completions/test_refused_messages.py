@@ -177,6 +177,27 @@ def test_earlier_images_are_words_where_none_are_taken(words: str) -> None:
 @each_case(
     "words",
     [
+        "litellm.UnsupportedParamsError: Anthropic doesn't support tool calling without `tools=` param specified",
+        "The toolConfig field must be defined when using toolUse and toolResult content blocks.",
+    ],
+)
+def test_the_functions_of_earlier_calls_are_offered_where_they_are_demanded(words: str) -> None:
+    def send(body: Json) -> Any:
+        fault = Fault("invalid_request", words, False, 400)
+        repaired = repair_refused(find_api("chat_completions"), msgspec.json.encode(body), fault)
+        return None if repaired is None else msgspec.json.decode(repaired.data)
+
+    body = {"model": "m", "messages": [say("user"), call(), result(), call("call_2"), result("call_2")]}
+    function = {"name": "f", "parameters": {"type": "object", "properties": {}}}
+    assert send(body) == {**body, "tools": [{"type": "function", "function": function}], "tool_choice": "none"}
+    assert send({**body, "tools": [{}]}) is None
+    assert send({**body, "messages": [say("user")]}) is None
+    assert send({**body, "messages": "text"}) is None
+
+
+@each_case(
+    "words",
+    [
         "the system is at its limit",
         "messages[1].role: unknown value",
         "tool call failed",

@@ -147,3 +147,165 @@ def test_a_system_message_where_none_is_taken_is_a_text_of_the_user() -> None:
 def test_a_server_may_take_no_system_messages_in_the_conversation(words: str) -> None:
     assert refuse(words, USER, SYSTEM, SAID) == [{"role": "user", "content": [ASKED, RULE]}, SAID]
     assert refuse(words, USER, SAID) is None
+
+
+# -- thinking -----------------------------------------------------------------------------------------------------
+
+NOT_ADAPTIVE = "adaptive thinking is not supported on this model"
+CALLED = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]}
+RETURNED = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "r"}]}
+
+
+def repair(words: str, given: Json) -> Any:
+    fault = Fault("invalid_request", words, False, 400)
+    repaired = repair_refused(find_api("messages"), json.dumps(given).encode(), fault)
+    return None if repaired is None else json.loads(repaired.data)
+
+
+def ask(*messages: Json, **options: Any) -> Json:
+    return {"model": "m", "max_tokens": 10_000, "messages": list(messages), **options}
+
+
+def test_a_model_without_adaptive_thinking_gets_a_budget() -> None:
+    given = ask(USER, thinking={"type": "adaptive", "display": "omitted"}, output_config={"effort": "low"})
+    assert repair(NOT_ADAPTIVE, given) == {**given, "thinking": {"type": "enabled", "budget_tokens": 2000}}
+    words = "thinking: Input tag 'adaptive' found using 'type' does not match any of the expected tags"
+    sent = ask(USER, thinking={"type": "enabled", "budget_tokens": 8000})
+    assert repair(words, ask(USER, thinking={"type": "adaptive"})) == sent
+    small = {**given, "max_tokens": 1024}
+    assert repair(NOT_ADAPTIVE, small) == {name: value for name, value in small.items() if name != "thinking"}
+    assert repair(NOT_ADAPTIVE, ask(USER)) is None
+
+
+def test_a_budget_needs_the_thought_of_the_last_calls() -> None:
+    given = ask(USER, CALLED, RETURNED, thinking={"type": "adaptive"})
+    assert repair(NOT_ADAPTIVE, given) == ask(USER, CALLED, RETURNED)
+    assert repair(NOT_ADAPTIVE, ask(RETURNED, thinking={"type": "adaptive"})) == ask(RETURNED)
+    counted = {"model": "m", "messages": [USER]}  # has no limit
+    assert repair(NOT_ADAPTIVE, {**counted, "thinking": {"type": "adaptive"}}) == counted
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    thinks = {"role": "assistant", "content": [thought, *CALLED["content"]]}
+    sent = ask(USER, thinks, RETURNED, thinking={"type": "enabled", "budget_tokens": 8000})
+    assert repair(NOT_ADAPTIVE, ask(USER, thinks, RETURNED, thinking={"type": "adaptive"})) == sent
+
+
+def test_a_model_without_budgets_decides_itself() -> None:
+    words = (
+        '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and "output_config...'
+    )
+    given = ask(USER, thinking={"type": "enabled", "budget_tokens": 2000, "display": "summarized"})
+    assert repair(words, given) == ask(USER, thinking={"type": "adaptive", "display": "summarized"})
+    assert repair(words, ask(USER, thinking={"type": "adaptive"})) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["This model does not support the effort parameter.", "output_config.effort: Extra inputs are not permitted"],
+)
+def test_a_refused_effort_is_left_out(words: str) -> None:
+    format_ = {"type": "json_schema", "schema": {}}
+    assert repair(words, ask(USER, output_config={"effort": "high"})) == ask(USER)
+    given = ask(USER, output_config={"effort": "high", "format": format_})
+    assert repair(words, given) == ask(USER, output_config={"format": format_})
+    assert repair(words, ask(USER, output_config={"format": format_})) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        '"thinking.type.disabled" is not supported for this model.',
+        "When `thinking` is enabled, a final `assistant` message must start with a thinking block",
+        "m does not support thinking",
+    ],
+)
+def test_refused_thinking_is_left_out(words: str) -> None:
+    assert repair(words, ask(USER, thinking={"type": "disabled"})) == ask(USER)
+    assert repair(words, ask(USER)) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The `content[].thinking` in the thinking mode must be passed back to the API.",
+        "Missing thinking block in the assistant message at message index 11.",
+    ],
+)
+def test_turns_without_a_thought_get_a_blank_one_where_it_is_demanded(words: str) -> None:
+    blank = {"type": "thinking", "thinking": " ", "signature": ""}
+    thought = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": ""}]}
+    filled = {"role": "assistant", "content": [blank, *CALLED["content"]]}
+    said = {"role": "assistant", "content": [blank, {"type": "text", "text": "Hello."}]}
+    assert repair(words, ask(USER, CALLED, RETURNED, SAID, thought)) == ask(USER, filled, RETURNED, said, thought)
+    assert repair(words, ask(USER, thought)) is None
+
+
+# -- cache marks and media ----------------------------------------------------------------------------------------
+
+
+def test_fields_of_cache_marks_that_are_refused_are_left_out() -> None:
+    def write(**more: str) -> Json:
+        mark = {"cache_control": {"type": "ephemeral", **more}}
+        block = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "r", **mark}], **mark}
+        message = {"role": "user", "content": [block]}
+        system = [{"type": "text", "text": "s", **mark}]
+        return ask(message, system=system, tools=[{"name": "f", "input_schema": {}, **mark}], **mark)
+
+    for words in (
+        "unknown parameter system.cache_control.scope",
+        "system.2.cache_control.ephemeral.scope: Extra inputs are not permitted",
+        "`cache_control.ttl: 1h` is not supported",
+    ):
+        assert repair(words, write(scope="global", ttl="1h")) == write()
+        assert repair(words, write()) is None
+
+
+IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+FILE: Json = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Input should be a valid string (ref: a9065c14)",
+        "Only text tool_result blocks are supported when tool_result.content is an array.",
+        "images are not allowed in a tool_result",
+    ],
+)
+def test_media_stand_behind_results_where_these_may_have_none(words: str) -> None:
+    text = {"type": "text", "text": "page"}
+
+    def result(id_: str, content: Any) -> Json:
+        return {"type": "tool_result", "tool_use_id": id_, "content": content}
+
+    given = {"role": "user", "content": [result("t", [text, IMAGE]), result("u", "x"), result("v", [FILE]), ASKED]}
+    sent = [result("t", "page\n[image 1: see below]"), result("u", "x"), result("v", "[file 2: see below]")]
+    sent += [{"type": "text", "text": "[image 1]"}, IMAGE, {"type": "text", "text": "[file 2]"}, FILE, ASKED]
+    assert repair(words, ask(USER, CALLED, given)) == ask(USER, CALLED, {"role": "user", "content": sent})
+    assert repair(words, ask(USER, CALLED, RETURNED)) is None
+
+
+def test_schemas_are_written_as_a_server_of_messages_takes_them() -> None:
+    words = "tools.0.function_declarations[0].parameters.properties[0].enum: only allowed for STRING type"
+    given = {"type": "object", "properties": {"a": {"type": "integer", "enum": [1]}}}
+    sent = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    tools = [{"name": "f", "input_schema": given}]
+    assert repair(words, ask(USER, tools=tools)) == ask(USER, tools=[{"name": "f", "input_schema": sent}])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "messages.0.content.1.image.source.base64.data: At least one of the image dimensions exceed max allowed size "
+        "for many-image requests: 2000 pixels",
+        "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6543210 bytes > 5242880 bytes",
+        "this model does not support image input",
+    ],
+)
+def test_refused_images_of_earlier_turns_and_of_results_are_words(words: str) -> None:
+    word: Json = {"type": "text", "text": "[an image, which this model cannot see]"}
+    old, new = {"role": "user", "content": [ASKED, IMAGE]}, {"role": "user", "content": [IMAGE]}
+    assert repair(words, ask(old, SAID, new)) == ask({**old, "content": [ASKED, word]}, SAID, new)
+    assert repair(words, ask(new)) is None
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [IMAGE]}
+    sent = {"role": "user", "content": [{**result, "content": [word]}, word]}
+    assert repair(words, ask(USER, CALLED, {"role": "user", "content": [result, IMAGE]})) == ask(USER, CALLED, sent)

@@ -132,6 +132,8 @@ def test_reasoning_that_nothing_stores_is_left_out_with_a_warning() -> None:
     assert send(ask(HI, unnamed, SAID, HI))[1] == []
     named = send(ask(HI, unnamed, SAID, HI), "openai_compatible")[0]["input"][1]
     assert named["id"].startswith("rs_") and {**named, "id": 0} == {**unnamed, "id": 0}
+    without = {name: value for name, value in THOUGHT.items() if name != "summary"}
+    assert send(ask(HI, without, SAID, HI), "openai_compatible")[0]["input"][1] == THOUGHT
 
 
 def test_ids_of_other_servers_are_left_out() -> None:

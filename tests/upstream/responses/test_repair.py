@@ -1,11 +1,18 @@
-"""What is left of a body of the Responses API without its opaque reasoning."""
+"""Bodies of the Responses API that are sent once more: without opaque reasoning, or with items as the server takes
+them."""
+
+import json
+from typing import Any
 
 import httpx
+from app.chat.events import Fault
+from app.upstream.api import find_api, repair_refused
 from app.upstream.responses.repair import strip_reasoning
 
 from tests.each_case import each_case
 from tests.in_process_gateway import ModelServer, Running
 
+Json = dict[str, Any]
 SETTINGS = {
     "upstreams": {"s": {"base_url": "http://model.test/v1", "api": "responses", "kind": "openai"}},
     "models": {"m": {"upstreams": ["s"]}},
@@ -44,3 +51,58 @@ def test_reasoning_that_a_server_does_not_find_is_left_out_of_a_second_request(s
         answered = gateway.post("/v1/responses", {"model": "m", "input": [thought, {"role": "user", "content": "Hi"}]})
     assert (answered.status, len(server.requests)) == (200, 2), answered.body
     assert "cannot verify" in answered.json["parley"]["warnings"][0]
+
+
+def repair(words: str, *items: Json, **more: Any) -> Any:
+    fault = Fault("invalid_request", words, False, 400)
+    body = {"model": "m", "input": list(items), **more}
+    repaired = repair_refused(find_api("responses"), json.dumps(body).encode(), fault)
+    return None if repaired is None else json.loads(repaired.data)
+
+
+def ask(*items: Json, **more: Any) -> Json:
+    return {"model": "m", "input": list(items), **more}
+
+
+USER: Json = {"role": "user", "content": "Hi"}
+SYSTEM: Json = {"role": "system", "content": "Be brief."}
+
+
+def test_system_messages_are_those_of_the_developer_where_a_server_takes_these_alone() -> None:
+    words = "System messages are not allowed"
+    assert repair(words, SYSTEM, USER) == ask({**SYSTEM, "role": "developer"}, USER)
+    assert repair(words, USER) is None
+
+
+@each_case("words", ["Unexpected message role.", "System message must be at the beginning."])
+def test_system_messages_are_instructions_where_a_template_takes_no_others(words: str) -> None:
+    parts = [{"type": "input_text", "text": "And"}, {"type": "input_text", "text": "kind."}]
+    developer = {"role": "developer", "content": parts}
+    image: Json = {"role": "developer", "content": [{"type": "input_image", "image_url": "data:"}]}
+    assert repair(words, SYSTEM, USER, developer) == ask(USER, instructions="Be brief.\n\nAnd\n\nkind.")
+    assert repair(words, SYSTEM, USER, instructions="First.") == ask(USER, instructions="First.\n\nBe brief.")
+    assert repair(words, image, USER) is None
+
+
+@each_case(
+    "words",
+    [
+        "Input should be a valid string",
+        "messages.2.tool.content.0.type Input should be 'image_url' [input_value='input_image']",
+        "function_call_output: images are not supported",
+    ],
+)
+def test_media_stand_behind_results_where_these_may_have_none(words: str) -> None:
+    image: Json = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    text = {"type": "input_text", "text": "page"}
+
+    def result(id_: str, output: Any) -> Json:
+        return {"type": "function_call_output", "call_id": id_, "output": output}
+
+    behind = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "[image 1]"}, image]}
+    first, second = result("a", [text, image]), result("b", "x")
+    sent = (result("a", "page\n[image 1: see below]"), second, behind)
+    assert repair(words, USER, first, second, USER) == ask(USER, *sent, USER)
+    assert repair(words, USER, first, second) == ask(USER, *sent)
+    assert repair(words, USER, result("a", [text])) == ask(USER, result("a", "page"))
+    assert repair(words, USER, second) is None

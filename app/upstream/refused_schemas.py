@@ -1,0 +1,133 @@
+"""Change the schemas of a body that a server has refused: those of its functions and of the reply's format.
+
+A server names one place of one schema that it refuses. The change is made in all schemas of the body, and means the
+same wherever the server can say it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from app.openai_messages.tool_schemas import find_definition, map_schemas
+from app.upstream.api import Repair
+from app.upstream.gemini.schemas import write_openapi
+
+Json = dict[str, Any]
+_PARAMETERS = ("parameters", "input_schema")
+_FORMATS = (("response_format", "json_schema"), ("text", "format"), ("output_config", "format"))
+"""Where the format of a reply has its schema."""
+
+
+def _change_schemas(body: Json, change: Callable[[Json], Json]) -> Json | None:
+    """Return the body with changed schemas; None if nothing differs."""
+    changed = dict(body)
+    tools = body.get("tools")
+    if isinstance(tools, list):
+        changed["tools"] = [_change_tool(tool, change) for tool in tools]
+    for outer, inner in _FORMATS:
+        holder = body.get(outer)
+        given = holder.get(inner) if isinstance(holder, dict) else None
+        if isinstance(holder, dict) and isinstance(given, dict) and isinstance(given.get("schema"), dict):
+            changed[outer] = {**holder, inner: {**given, "schema": change(given["schema"])}}
+    return None if changed == body else changed
+
+
+def _change_tool(tool: Any, change: Callable[[Json], Json]) -> Any:
+    if not isinstance(tool, dict):
+        return tool
+    if isinstance(tool.get("function"), dict):
+        return {**tool, "function": _change_tool(tool["function"], change)}
+    schemas = {name: change(tool[name]) for name in _PARAMETERS if isinstance(tool.get(name), dict)}
+    return {**tool, **schemas} if schemas else tool
+
+
+def _add_items(schema: Json) -> Json:
+    kind = schema.get("type")
+    is_array = kind == "array" or (isinstance(kind, list) and "array" in kind)
+    return {**schema, "items": {}} if is_array and not schema.keys() & {"items", "prefixItems"} else schema
+
+
+def _drop_lost_references(root: Json) -> Json:
+    def drop(schema: Json) -> Json:
+        reference = schema.get("$ref")
+        if not isinstance(reference, str) or find_definition(root, reference) is not None:
+            return schema
+        return {name: value for name, value in schema.items() if name != "$ref"}
+
+    changed: Json = map_schemas(root, drop)
+    return changed
+
+
+def _describe_limits(schema: Json) -> Json:
+    limits = {name: value for name, value in schema.items() if name in _LIMITS}
+    if not limits:
+        return schema
+    said = ", ".join(f"{name}: {value}" for name, value in limits.items())
+    kept = {name: value for name, value in schema.items() if name not in _LIMITS}
+    given = kept.get("description")
+    return {**kept, "description": f"{given} ({said})" if isinstance(given, str) and given else f"({said})"}
+
+
+_LIMITS = frozenset(
+    ("minItems", "maxItems", "uniqueItems", "minLength", "maxLength", "pattern", "format", "minimum", "maximum")
+    + ("exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minProperties", "maxProperties")
+)
+
+
+def _write_for_google(schema: Json) -> Json:
+    """Return the schema in the form of OpenAPI, with the names of types that the other APIs have."""
+    written = _lower_types(write_openapi(schema))
+    return {**written, "properties": {}} if written == {"type": "object"} else written
+
+
+def _lower_types(schema: Mapping[str, Any]) -> Json:
+    lowered: Json = {}
+    for name, value in schema.items():
+        if name == "type":
+            lowered[name] = value.lower()
+        elif name == "properties":
+            lowered[name] = {key: _lower_types(one) for key, one in value.items()}
+        elif name == "items":
+            lowered[name] = _lower_types(value)
+        elif name == "anyOf":
+            lowered[name] = [_lower_types(one) for one in value]
+        else:
+            lowered[name] = value
+    return lowered
+
+
+def _make(refused: str, change: Callable[[Json], Json], warning: str) -> Repair:
+    return Repair(re.compile(refused, re.IGNORECASE), lambda body: _change_schemas(body, change), warning)
+
+
+SCHEMA_REPAIRS: dict[str, Repair] = {
+    # OpenAI, LM Studio's templates, Google: codexu/note-gen#1227, NousResearch/hermes-agent#71874
+    "items": _make(
+        r"array schema (?:is )?missing items|\bitems: missing field|param_spec\['items'\]|array type must have items",
+        lambda schema: map_schemas(schema, _add_items),
+        "the model server demands `items` in each schema of an array: they were added where a schema had none",
+    ),
+    # RooCodeInc/Roo-Code#11430, google-gemini/gemini-cli#13326
+    "references": _make(
+        r"reference to (?:component|undefined schema)|can(?:no|')t resolve reference|"
+        r"unresolvable (?:json )?(?:pointer|ref)",
+        _drop_lost_references,
+        "the model server refused references of schemas to what is not there: they were left out",
+    ),
+    # Cerebras: musistudio/claude-code-router#708
+    "limits": _make(
+        r"unsupported json schema (?:field|keyword)|"
+        r"schema\b[^\n]{0,80}?\b(?:fields?|keywords?)\b[^\n]{0,40}?not supported",
+        lambda schema: map_schemas(schema, _describe_limits),
+        "the model server refused limits of values in schemas: they were sent in the descriptions",
+    ),
+    # Google's models behind other APIs: aoci-spec/aoci-code issue 61, anomalyco/opencode#12784,
+    # google-gemini/gemini-cli#4400, router-for-me/CLIProxyAPI#1260
+    "google_schemas": _make(
+        r"function_?declarations?\b[^\n]{0,120}?\bparameters\b|generation_?config\.response_?(?:json_?)?schema",
+        _write_for_google,
+        "the model server does not take these JSON schemas: they were sent in the form of OpenAPI, without what this "
+        "cannot say",
+    ),
+}
+"""The first of several that fit, and that change something, counts."""

@@ -1,0 +1,90 @@
+"""Limits of output tokens that are lowered once a server has said how many it has room for."""
+
+import json
+from typing import Any
+
+import httpx
+from app.chat.events import Fault
+from app.upstream.refused_limits import lower_limits
+
+from tests.each_case import each_case
+from tests.in_process_gateway import ModelServer, Running
+
+Json = dict[str, Any]
+
+
+def lower(options: Json, message: str = "too large", **tokens: int) -> Json | None:
+    detail = {f"{name}_tokens": value for name, value in tokens.items()}
+    return lower_limits(options, Fault("invalid_request", message, False, 400, detail=detail))
+
+
+@each_case("name", ["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"])
+def test_a_limit_becomes_what_the_prompt_leaves(name: str) -> None:
+    assert lower({name: 900, "x": 1}, context=1000, input=400) == {name: 600, "x": 1}
+    assert lower({name: 900}, largest_max=500) == {name: 500}
+    assert lower({name: 900}, context=1000, input=400, largest_max=500) == {name: 500}
+    assert lower({name: 900}, "your prompt contains at least 400 input tokens", context=1000, input=400) == {name: 300}
+
+
+def test_a_limit_stays_where_there_is_no_room_or_nothing_is_known() -> None:
+    assert lower({"max_tokens": 500}, context=1000, input=400) is None
+    assert lower({"max_tokens": 900}, context=400, input=400) is None
+    assert lower({"max_tokens": 900}, context=1000) is None
+    assert lower({"max_tokens": True}, largest_max=0) is None
+    thinking = {"type": "enabled", "budget_tokens": 600}
+    assert lower({"max_tokens": 900, "thinking": thinking}, context=1000, input=400) is None
+    assert lower_limits({"max_tokens": 9}, Fault("invalid_request", "x", False, 400, detail="odd")) is None
+
+
+def test_a_request_with_too_large_a_limit_is_sent_once_more() -> None:
+    words = (
+        "'max_tokens' or 'max_completion_tokens' is too large: {0}. This model's maximum context length is 32768 "
+        "tokens and your request has 17459 input tokens ({0} > 32768 - 17459)."
+    )
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        most = json.loads(request.content)["max_tokens"]
+        if most <= 32768 - 17459:
+            return ModelServer.short_reply()
+        return httpx.Response(400, json={"error": {"message": words.format(most), "type": "BadRequestError"}})
+
+    server = ModelServer(answer)
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    with Running(None, server) as gateway:
+        answered = gateway.post("/v1/chat/completions", {**body, "max_tokens": 32_000})
+        assert (answered.status, len(server.requests)) == (200, 2)
+        assert "the limit was lowered" in str(answered.json["warnings"])
+        gateway.post("/v1/chat/completions", {**body, "max_tokens": 20_000, "seed": 1})
+    assert json.loads(server.requests[2].content)["max_tokens"] == 20_000, "nothing is remembered: prompts differ"
+
+
+REFUSED = (
+    ("parallel_tool_calls", "Unrecognized request argument supplied: parallel_tool_calls"),
+    ("strict", "tools.0.function.strict: Extra inputs are not permitted"),
+    ("minimal", 'invalid reasoning value: \'minimal\' (must be "high", "medium", "low", "max", or "none")'),
+)
+
+
+def test_a_server_that_names_one_field_after_the_other_is_asked_with_each_of_them_changed() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        said = next((words for name, words in REFUSED if f'"{name}"'.encode() in request.content), None)
+        if said is None:
+            return ModelServer.short_reply()
+        return httpx.Response(400, json={"error": {"message": said, "type": "invalid_request_error"}})
+
+    server = ModelServer(answer)
+    function = {"name": "f", "strict": True, "parameters": {"type": "object", "properties": {}}}
+    tools = [{"type": "function", "function": function}]
+    asked = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": tools,
+        "parallel_tool_calls": False,
+    }
+    with Running(None, server) as gateway:
+        body = {**asked, "reasoning_effort": "minimal"}
+        answered = gateway.post("/v1/chat/completions", body)
+        assert (answered.status, len(server.requests)) == (200, 1 + len(REFUSED))
+        answered = gateway.post("/v1/chat/completions", {**body, "reasoning_effort": "none"})
+    assert answered.status == 200 and len(server.requests) == 2 + len(REFUSED), "fields are remembered"
+    assert json.loads(server.requests[-1].content)["reasoning_effort"] == "none", "an effort is not: others are taken"
