@@ -50,4 +50,5 @@ def test_fields_of_other_servers_are_not_sent() -> None:
     writer = make_writer(extra_body={"mirostat": 1, "store": False, "own": 1})
     writer._add_extra_body()
     assert writer.body == {"own": 1}
-    assert writer.warnings == ["generate_cfg.extra_body.mirostat was not sent: this model's server has no such parameter"]
+    [warning] = writer.warnings
+    assert warning == "generate_cfg.extra_body.mirostat was not sent: this model's server has no such parameter"
