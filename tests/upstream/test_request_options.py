@@ -27,7 +27,7 @@ def test_a_function_may_have_the_name_of_a_choice(choice: Any, function: str | N
 def make_writer(*names: str, **params: Any) -> OptionsWriter:
     tools = tuple(Tool(name, {"name": name}) for name in names)
     request = ChatRequest("m", (Message("user", (Text("q"),)),), tools, params=params)
-    return OptionsWriter(request, Profile(tool_choice_none=False), lambda tool: tool.name)
+    return OptionsWriter(request, Profile(tool_choice_none=False), lambda tool: {"name": tool.name})
 
 
 def test_functions_are_left_out_where_there_are_none_and_where_none_may_be_called() -> None:
@@ -43,7 +43,7 @@ def test_a_function_that_is_not_offered_is_a_violation_that_names_the_others() -
     writer = make_writer("g", "f")
     assert writer._is_offered("tool_choice", "f") and not writer._is_offered("tool_choice", "h")
     assert "one of the functions (f, g), not 'h'" in writer.violations[0].message
-    assert writer._write_only("f") == ["f"]
+    assert writer._write_only("f") == [{"name": "f"}]
 
 
 def test_fields_of_other_servers_are_not_sent() -> None:
