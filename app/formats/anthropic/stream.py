@@ -386,13 +386,12 @@ class AnthropicStreamEncoder(DeltaEncoder):
         elif message is self._call:
             return self._end_open(None)
         elif message.server is not None:
-            out = self._write_call_fields([message])
             block = write_server_call(message, message.server)
             if message.server.hosted is not None:
-                return out + self._write_hosted_call(message, block)
+                return self._write_hosted_call(message, block)
             given = json.dumps(block["input"]) if isinstance(block["input"], dict) else message.text
             delta = _DELTAS["function_call"] % escape_line_separators(encode_json(given))
-            return out + self._write_whole_block(block, delta)
+            return self._write_whole_block(block, delta)
         return b""
 
     @override
