@@ -154,7 +154,7 @@ class LogFile:
         self._connection: sqlite3.Connection | None = None
         self.openings = 0
         """How often the file was opened. It may be another one each time, with other texts of the same ids."""
-        # One that is made anew takes as long as it compresses a turn of an agent.
+        # To make a compressor takes as long as it compresses a turn of an agent.
         self._compress_text = zstandard.ZstdCompressor(compression_params=_TEXTS).compress
         self._compress_bodies = zstandard.ZstdCompressor(level=_BODIES_LEVEL).compress
 
