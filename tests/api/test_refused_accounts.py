@@ -1,4 +1,4 @@
-"""A server that refuses the gateway's own account, by its key, its money or a model that it has not. Others may answer."""
+"""A server that refuses the gateway's own account: its key, its money, or a model. Others may answer."""
 
 import json
 from typing import Any

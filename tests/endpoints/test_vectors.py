@@ -74,7 +74,8 @@ def test_what_is_no_vector_stays_as_it_came(data: bytes) -> None:
 def test_a_long_answer_is_passed_on_as_it_comes() -> None:
     data = json.dumps(answer_with(*[[0.5] * 1000] * 1000)).encode()
     reader = make_answer_reader([(b"content-type", b"application/json")], AnswerOptions("e", wants_base64=True))
-    parts, held = [], 0
+    parts: list[bytes] = []
+    held = 0
     for start in range(0, len(data), 65536):
         events = reader.assembler.feed(reader.events.feed(data[start : start + 65536]))
         held = start if not parts and not events else held

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest
 from app.openai_messages.messages import shorten_call_id
@@ -69,8 +67,8 @@ def _convert(item: Any, profile: Profile) -> Any:
 
 
 def _complete_thought(item: Any, profile: Profile) -> Any:
-    """Give the text of reasoning that was sealed what it needs; None for a server that takes back only what it has encrypted:
-    it would look an item with an id up, and nothing is stored there (vercel/ai issue 7543)."""
+    """Give the text of reasoning that was sealed what it needs; None for a server that takes back only what it has
+    encrypted: it would look an item with an id up, and nothing is stored there (vercel/ai issue 7543)."""
     if not isinstance(item, dict) or item.get("type") != "reasoning":
         return item
     if not item.get("encrypted_content") and profile.replay_reasoning != "item_text":
