@@ -211,7 +211,8 @@ class AskReader:
         if isinstance(value, dict) and value and value.keys() <= {"always", "never"}:
             read = {key: self._read_filter(value[key], f"{path}.{key}")[0] for key in value if value[key] is not None}
             # OpenAI asks for the approval of every call that a request does not exempt.
-            return ApprovalRule(**read, others=True if "never" in read else None)
+            others = True if "never" in read else None
+            return ApprovalRule(read.get("always", NO_TOOLS), read.get("never", NO_TOOLS), others)
         self._refuse(path, f"must be {_APPROVAL_FORM}{describe_given(value)}")
         return None
 
