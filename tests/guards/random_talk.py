@@ -194,7 +194,7 @@ def join_deltas(answer: Answer) -> str:
             texts[name] = texts.get(name, "") + value
         elif isinstance(value, dict):
             for key, item in value.items():
-                if key not in ("response", "item"):  # they have whole texts
+                if key not in ("response", "item", "msg"):  # they have whole texts
                     collect(item, f"{name}.{key}")
         elif isinstance(value, list):
             for number, item in enumerate(value):
