@@ -39,9 +39,11 @@ from app.runtime.ticker import Ticker
 from app.steps import pipeline
 from app.steps.token_logprobs import LogprobsStage
 from app.upstream import causes, faults
-from app.upstream.api import Api, apply_repairs, find_api, repair_refused, should_stream
+from app.upstream.api import Api, RepairedBody, apply_repairs, find_api, repair_refused, should_stream
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.http.transport import ResponseBody
+from app.upstream.refused_betas import WARNING as BETAS_REFUSED
+from app.upstream.refused_betas import leave_out_betas
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.stream import UpstreamStream
 from app.usage.meter import CallMeter
@@ -508,7 +510,13 @@ class UpstreamCaller:
             try:
                 opened = await self._client.open(target, data, headers, path, attempts.recorder)
             except UpstreamFailed as failure:
-                repaired = None if len(made) == _MAX_REPAIRS else repair_refused(api, data, failure.fault)
+                if len(made) == _MAX_REPAIRS:
+                    raise
+                left = leave_out_betas(headers, failure.fault)
+                if left is None:
+                    repaired = repair_refused(api, data, failure.fault)
+                else:
+                    repaired, headers = RepairedBody(data, BETAS_REFUSED, ""), left
                 if repaired is None:
                     raise
             else:
