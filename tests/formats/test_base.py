@@ -64,4 +64,5 @@ def test_the_warnings_of_the_request_come_before_those_of_the_reply() -> None:
 
 
 def test_a_summary_is_a_message_of_the_user() -> None:
-    assert make_summary("s", "p") == Message("user", (Text("Summary of the conversation so far:\n\ns"),), path="p")
+    text = Text("Summary of the conversation so far:\n\ns")
+    assert make_summary("s", "p") == Message("user", (text,), path="p", is_summary=True)

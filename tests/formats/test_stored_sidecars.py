@@ -30,7 +30,7 @@ def with_path(messages: Sequence[Message]) -> list[Message]:
 
 
 _NEWER_FIELDS = {"server": None, "tool": "", "awaits_approval": False}
-"""Fields of a call that came later, with the values that no stored list gives another."""
+"""Fields of a call that came later, with the values that no stored list gives another; of a message `is_summary`."""
 
 
 def describe(messages: Sequence[Message]) -> list[Any]:
@@ -42,7 +42,8 @@ def _drop_newer_fields(message: dict[str, Any]) -> dict[str, Any]:
         {key: value for key, value in part.items() if key not in _NEWER_FIELDS or value != _NEWER_FIELDS[key]}
         for part in message["parts"]
     ]
-    return {**message, "parts": parts}
+    without_newer = {name: value for name, value in message.items() if (name, value) != ("is_summary", False)}
+    return {**without_newer, "parts": parts}
 
 
 def edit(value: Any) -> Any:

@@ -27,7 +27,12 @@ def test_half_a_character_is_no_error() -> None:
     assert read_told(read(data))["message"] == {"content": "\ufffd"}
 
 
-@each_case("data", [b"1", b"[1]", b"{", b'{"a": "\\ud83d"', b"[" * 300 + b"]" * 300])
+@each_case(("data", "values"), [(b"1", []), (b'""', []), (b'"busy"', [{"message": "busy"}])])
+def test_what_is_no_object_says_nothing_or_is_a_message(data: bytes, values: list[object]) -> None:
+    assert decode(data) == values
+
+
+@each_case("data", [b"[1]", b"{", b'{"a": "\\ud83d"', b"[" * 300 + b"]" * 300])
 def test_anything_else_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="."):
         decode(data)
