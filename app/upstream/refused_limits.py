@@ -8,6 +8,9 @@ from typing import Any
 
 from app.chat.events import Fault
 
+MIN_ROOM = 1024
+"""Tokens of a context that must be left for a reply. With fewer an agent's call would be cut in the middle, again in
+each turn: the error tells it to shorten its conversation."""
 _NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 
 
@@ -34,4 +37,6 @@ def _find_room(fault: Fault) -> int | None:
     if not isinstance(context, int) or not isinstance(prompt, int):
         return largest if isinstance(largest, int) else None
     room = (context - prompt) // 2 if "at least" in fault.message else context - prompt
+    if room < MIN_ROOM:
+        return None
     return min(room, largest) if isinstance(largest, int) else room

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 from app.chat.events import Fault
-from app.upstream.refused_limits import lower_limits
+from app.upstream.refused_limits import MIN_ROOM, lower_limits
 
 from tests.each_case import each_case
 from tests.in_process_gateway import ModelServer, Running
@@ -20,20 +20,25 @@ def lower(options: Json, message: str = "too large", **tokens: int) -> Json | No
 
 @each_case("name", ["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"])
 def test_a_limit_becomes_what_the_prompt_leaves(name: str) -> None:
-    assert lower({name: 900, "x": 1}, context=1000, input=400) == {name: 600, "x": 1}
+    assert lower({name: 9000, "x": 1}, context=10_000, input=4000) == {name: 6000, "x": 1}
     assert lower({name: 900}, largest_max=500) == {name: 500}
-    assert lower({name: 900}, context=1000, input=400, largest_max=500) == {name: 500}
-    assert lower({name: 900}, "your prompt contains at least 400 input tokens", context=1000, input=400) == {name: 300}
+    assert lower({name: 9000}, context=10_000, input=4000, largest_max=500) == {name: 500}
+    assert lower({name: 9000}, "it has at least 4000 input tokens", context=10_000, input=4000) == {name: 3000}
 
 
 def test_a_limit_stays_where_there_is_no_room_or_nothing_is_known() -> None:
-    assert lower({"max_tokens": 500}, context=1000, input=400) is None
-    assert lower({"max_tokens": 900}, context=400, input=400) is None
-    assert lower({"max_tokens": 900}, context=1000) is None
+    assert lower({"max_tokens": 5000}, context=10_000, input=4000) is None
+    assert lower({"max_tokens": 9000}, context=4000, input=4000) is None
+    assert lower({"max_tokens": 9000}, context=10_000) is None
     assert lower({"max_tokens": True}, largest_max=0) is None
-    thinking = {"type": "enabled", "budget_tokens": 600}
-    assert lower({"max_tokens": 900, "thinking": thinking}, context=1000, input=400) is None
+    thinking = {"type": "enabled", "budget_tokens": 6000}
+    assert lower({"max_tokens": 9000, "thinking": thinking}, context=10_000, input=4000) is None
     assert lower_limits({"max_tokens": 9}, Fault("invalid_request", "x", False, 400, detail="odd")) is None
+
+
+def test_a_prompt_that_leaves_little_room_is_refused_so_that_an_agent_shortens_its_conversation() -> None:
+    assert lower({"max_tokens": 9000}, context=10_000, input=10_001 - MIN_ROOM) is None
+    assert lower({"max_tokens": 9000}, context=10_000, input=10_000 - MIN_ROOM) == {"max_tokens": MIN_ROOM}
 
 
 def test_a_request_with_too_large_a_limit_is_sent_once_more() -> None:
