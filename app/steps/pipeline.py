@@ -247,6 +247,9 @@ def reply_stages(
         stages.append(ReplyLengthStage(limit))
     if request.tools and (names := find_renamed(request, profile)):
         stages.append(FunctionNameStage(names))
+    prompted = uses_prompted_tools(request, profile) is not None
+    own_words = prompt_stop_words(request, profile) if prompted else ()
+    words = stop_words(params, own_words) if own_words or params.get("stop") else ()
     if profile.inline_think != "off":
         stages.append(
             ReasoningStage(
@@ -255,11 +258,10 @@ def reply_stages(
                 profile.think_interrupt,
                 profile.answer_tags,
                 _list_think_tags(request, profile),
+                max(map(len, words), default=1) - 1,
             )
         )
-    prompted = uses_prompted_tools(request, profile) is not None
-    own_words = prompt_stop_words(request, profile) if prompted else ()
-    if (own_words or params.get("stop")) and (words := stop_words(params, own_words)):
+    if words:
         stages.append(StopWordStage(words))
     if prompted:
         stages.append(prompted_tool_stage(request, profile, reply_id))

@@ -58,8 +58,6 @@ _STRAY_PARTS = frozenset(tag[:size] for tag in STRAY_CLOSERS for size in range(1
 _BETWEEN_BLOCKS = "\n\n"
 _COMPARED = 32
 """How many characters of a block are compared while it grows."""
-_LONGEST_REST = 100
-"""How long a rest of reasoning at the beginning of the content can be, with its closing tag."""
 _find_no_blank = re.compile(f"[^{_BLANKS}]|\\Z").search
 _find_no_break = re.compile(f"[^{_BREAKS}]|\\Z").search
 
@@ -67,7 +65,8 @@ _find_no_break = re.compile(f"[^{_BREAKS}]|\\Z").search
 class ReasoningStage:
     """`answer_tags` are those around the answer after reasoning in tags (Granite), None if it has none. `other_tags`
     are those of other models, which count if the reply begins with one; with them count the tags around other models'
-    answers, too."""
+    answers, too. `longest_rest` is how many characters of the reasoning in a field may come in the content, with the
+    closing tag: vLLM holds as many back as its longest stop word has, but one (vllm-project/vllm#51641)."""
 
     def __init__(
         self,
@@ -76,8 +75,10 @@ class ReasoningStage:
         interrupt: str | None = None,
         answer_tags: tuple[str, str] | None = None,
         other_tags: Sequence[tuple[str, ...]] = (),
+        longest_rest: int = 0,
     ) -> None:
         self._mode = mode
+        self._longest_rest = longest_rest
         self._open, self._close = tags
         self._other_tags = other_tags
         self._stray_tags = (tags[1], *STRAY_CLOSERS) if other_tags else tags[1:]
@@ -316,15 +317,14 @@ class ReasoningStage:
         return True
 
     def _find_late_end(self, text: str) -> int | None:
-        """Return where the closing tag stands if the content begins with the rest of the reasoning: vLLM holds the last
-        characters back when the request has stop words (vllm-project/vllm#51641). -1 if only a part of the tag may have
-        come, or nothing behind it, None for any other text."""
-        place = text.find(self._close, 0, _LONGEST_REST)
-        size = len(text) if place < 0 else place
-        if size >= _LONGEST_REST or self._open in text[:size] or "`" in text[:size]:
+        """Return where the closing tag stands if the content begins with the rest of the reasoning, and a line break
+        follows; -1 if that may yet come, None for any other text."""
+        if self._longest_rest == 0 or text.startswith(self._open):
             return None
+        place = text.find(self._close, 0, self._longest_rest + len(self._close))
         if place < 0:
-            return -1 if partial_tag_length(text, (self._close,)) else None
+            size = len(text) - partial_tag_length(text, (self._close,))
+            return -1 if size <= self._longest_rest else None
         behind = text[place + len(self._close) :][:1]
         return -1 if not behind else place if behind in _BREAKS else None
 

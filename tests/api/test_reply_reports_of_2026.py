@@ -279,12 +279,13 @@ def test_events_name_the_item_that_they_belong_to(gateway: _Gateway, begun: str)
 
 @each_case(
     "parts",
-    [("now.</think>\n\nYes, it is.",), ("now.</thi", "nk>\n\nYes,", " it is."), ("now.</think>", "\n\nYes, it is.")],
+    [("now.</think>\n\nYes, it is.",), ("now.</thi", "nk>\n\nYes,", " it is."), tuple("now.</think>\n\nYes, it is.")],
 )
 def test_a_rest_of_reasoning_in_the_content_is_reasoning(gateway: _Gateway, parts: tuple[str, ...]) -> None:
     # vllm-project/vllm#51641: the server holds the last characters back when the request has stop words
     said = stream(chunk(reasoning="I answer "), *(chunk(content=part) for part in parts), chunk("stop"))
-    message = json.loads(gateway.ask_model(CHAT, "vllm", said).body)["choices"][0]["message"]
+    reply = gateway.ask_model(CHAT, "vllm", said, stop=["STOP!"])
+    message = json.loads(reply.body)["choices"][0]["message"]
     assert (message["reasoning_content"], message["content"]) == ("I answer now.", "Yes, it is.")
 
 
@@ -293,12 +294,16 @@ def test_a_rest_of_reasoning_in_the_content_is_reasoning(gateway: _Gateway, part
     [
         "`</think>` ends a thought.",
         "The tag </think> ends it.",
+        "A tag </think> ends it.",
         "<think>a</think>\nb",
         "a < b",
-        f"{'a' * 100}</think>\nb",
+        "Hi",
+        "Hi all</think>\nb",
     ],
 )
 def test_an_answer_about_tags_is_not_reasoning(gateway: _Gateway, content: str) -> None:
-    said = stream(chunk(reasoning="I think."), chunk(content=content), chunk("stop"))
-    message = json.loads(gateway.ask_model(CHAT, "vllm", said).body)["choices"][0]["message"]
-    assert (message["reasoning_content"], message["content"]) == ("I think.", content)
+    for parts in ((content,), content):
+        said = stream(chunk(reasoning="I think."), *(chunk(content=part) for part in parts), chunk("stop"))
+        reply = gateway.ask_model(CHAT, "vllm", said, stop=["STOP!"])
+        message = json.loads(reply.body)["choices"][0]["message"]
+        assert (message["reasoning_content"], message["content"]) == ("I think.", content)
