@@ -411,6 +411,13 @@ FACTS: dict[str, dict[str, Fact]] = {
             "schema without a type is refused too",
             "openclaw/openclaw issue 113130; nicobailon/pi-subagents issue 127; MoonshotAI/kimi-cli issue 2621",
         ),
+        max_function_name=Fact(64, "as OpenAI's API; a limit of its own is not documented", _OPENAI_API),
+        function_names=Fact(
+            "letter_first",
+            '"function name is invalid, must start with a letter and can contain letters, numbers, underscores, and '
+            'dashes"',
+            "MoonshotAI/kimi-cli issues 1773, 2531",
+        ),
         max_stop_words=Fact(5, "`stop` has at most five texts", _KIMI_API),
         max_temperature=Fact(
             1.0, "the range is [0, 1]", "platform.kimi.ai/docs/guide/migrating-from-openai-to-kimi (November 2026)"

@@ -52,6 +52,7 @@ TextTools: TypeAlias = Literal[
 ]
 ImageFormat: TypeAlias = Literal["png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "heic", "heif"]
 
+FunctionNames: TypeAlias = Literal["plain", "letter_first", "dotted"]
 EmptyReplies: TypeAlias = Literal["retry", "retry_reasoning", "accept"]
 
 
@@ -358,9 +359,10 @@ class Profile(BaseModel):
     """The longest name of a function that the server takes, in the characters of `function_names`. Another name is sent
     shortened and with `_` in the place of other characters, and calls come back with the name that the caller gave.
     None: every name is sent as it is."""
-    function_names: Literal["plain", "dotted"] = "plain"
-    """The characters that names may have if `max_function_name` is set: `plain` letters, digits, `_` and `-`; `dotted`
-    also `.` and `:`, and the first one must be a letter or `_` (Gemini)."""
+    function_names: FunctionNames = "plain"
+    """The characters that names may have if `max_function_name` is set: `plain` letters, digits, `_` and `-`;
+    `letter_first` the same, of which the first must be a letter (Kimi); `dotted` also `.` and `:`, and the first one
+    must be a letter or `_` (Gemini)."""
     max_call_id: int | None = Field(default=None, ge=29)
     """The longest id of a call that the server takes, in characters. A longer one, of another server, is replaced by a
     digest of it."""

@@ -15,11 +15,27 @@ from msgspec.structs import replace
 from app.chat.events import Event, ToolCallDelta
 from app.chat.messages import ChatRequest, Message, Part, Tool, ToolCall, ToolResult
 from app.profiles import Profile
+from app.profiles.profile import FunctionNames
 
 _DIGEST_DIGITS = 8
-_UNSENDABLE = (re.compile(r"[^A-Za-z0-9_-]"), re.compile(r"[^A-Za-z0-9_.:-]"))
-"""The characters that names may not have: without dots, and with them."""
 _CHOICES = ("function_choice", "tool_choice")
+
+
+class _Form(NamedTuple):
+    """How names are written."""
+
+    first: str
+    """The first character, for a regular expression, as are the others."""
+    others: str
+    prefix: str
+    """What stands before a name with another first character."""
+
+
+_FORMS: dict[FunctionNames, _Form] = {
+    "plain": _Form("A-Za-z0-9_-", "A-Za-z0-9_-", ""),
+    "letter_first": _Form("A-Za-z", "A-Za-z0-9_-", "f_"),
+    "dotted": _Form("A-Za-z_", "A-Za-z0-9_.:-", "_"),
+}
 
 
 class _Rule(NamedTuple):
@@ -27,8 +43,7 @@ class _Rule(NamedTuple):
 
     most: int
     """In characters."""
-    is_dotted: bool
-    """They may have dots and colons, and begin with a letter or an underscore."""
+    form: _Form
 
 
 def rename_functions(request: ChatRequest, profile: Profile) -> ChatRequest:
@@ -76,7 +91,7 @@ def _find_rule(profile: Profile) -> _Rule | None:
     most = profile.max_function_name
     if most is None or not profile.native_tools or profile.text_family is not None:
         return None
-    return _Rule(most, profile.function_names == "dotted")
+    return _Rule(most, _FORMS[profile.function_names])
 
 
 def _are_taken(tools: Sequence[Tool], rule: _Rule) -> bool:
@@ -87,9 +102,7 @@ def _are_taken(tools: Sequence[Tool], rule: _Rule) -> bool:
 
 @cache
 def _compile_names(rule: _Rule) -> re.Pattern[str]:
-    if rule.is_dotted:
-        return re.compile(rf"(?:(?:[A-Za-z_][A-Za-z0-9_.:-]{{0,{rule.most - 1}}})?\0)*")
-    return re.compile(rf"(?:[A-Za-z0-9_-]{{0,{rule.most}}}\0)*")
+    return re.compile(rf"(?:(?:[{rule.form.first}][{rule.form.others}]{{0,{rule.most - 1}}})?\0)*")
 
 
 def _is_changed(name: str, rule: _Rule) -> bool:
@@ -101,9 +114,9 @@ def _make_name(name: str, rule: _Rule) -> str:
     if not _is_changed(name, rule):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_DIGITS]
-    kept = _UNSENDABLE[rule.is_dotted].sub("_", name)
-    if rule.is_dotted and not re.match("[A-Za-z_]", kept):
-        kept = f"_{kept}"
+    kept = re.sub(f"[^{rule.form.others}]", "_", name)
+    if not re.match(f"[{rule.form.first}]", kept):
+        kept = rule.form.prefix + kept
     return f"{kept[: rule.most - _DIGEST_DIGITS - 1]}_{digest}"
 
 

@@ -117,7 +117,12 @@ def test_a_call_in_the_reply_has_the_name_that_the_caller_knows() -> None:
 @each_case(
     ("kind", "api", "most"),
     [("openai", "chat_completions", 64), ("openai", "responses", 64), ("anthropic", "messages", 128)]
-    + [("vllm", "chat_completions", None), ("mistral", "chat_completions", 64), ("gemini", "chat_completions", 64)],
+    + [
+        ("vllm", "chat_completions", None),
+        ("moonshot", "chat_completions", 64),
+        ("mistral", "chat_completions", 64),
+        ("gemini", "chat_completions", 64),
+    ],
 )
 def test_servers_whose_limit_is_known_have_it(kind: str, api: str, most: int | None) -> None:
     assert find_profile(kind, api).max_function_name == most
@@ -140,3 +145,11 @@ def test_names_may_have_dots_and_begin_with_a_letter_where_the_profile_says_so(n
     [tool] = rename_functions(ChatRequest("m", (USER,), offer(name)), dotted).tools
     assert tool.name.startswith(sent) and len(tool.name) <= 24
     assert (tool.name == name) == (sent == name)
+
+
+@each_case(("name", "sent"), [("a_1", "a_1"), ("21st_magic", "f_21st_magic_"), ("_a", "f__a_"), ("A.b", "A_b_")])
+def test_names_begin_with_a_letter_where_the_profile_says_so(name: str, sent: str) -> None:
+    # MoonshotAI/kimi-cli#1773, MoonshotAI/kimi-cli#2531
+    profile = find_profile("moonshot", "chat_completions")
+    [tool] = rename_functions(ChatRequest("m", (USER,), offer(name)), profile).tools
+    assert tool.name.startswith(sent) and (tool.name == name) == (sent == name)
