@@ -19,6 +19,7 @@ from app.profiles import Profile
 from app.upstream.causes import REASONING_REFUSED
 from app.upstream.refused_limits import lower_limits
 from app.upstream.reply.reader import ReplyReader
+from app.upstream.unknown_fields import drop_fields, find_unknown_fields
 
 ApiName: TypeAlias = Literal["chat_completions", "responses", "messages", "gemini"]
 """Each is also the name of its package, whose module `api` has its `API`."""
@@ -164,8 +165,9 @@ _SWITCH_LEFT_OUT = (
     "the model server does not know the switch or the budget of thinking ({}): the request was sent without it. Set "
     "`thinking_switch` in the model's profile"
 )
-
-
+_UNKNOWN_LEFT_OUT = "the model server does not know {}: the request was sent without it"
+_UNKNOWN = "unknown fields: "
+"""With this begins the name of a repair that leaves out the fields that follow."""
 _LIMIT_LOWERED = (
     "the model server has no room for as many output tokens as were asked for: the limit was lowered to what it takes. "
     "Set max_output_tokens in the model's profile"
@@ -185,27 +187,36 @@ def apply_repairs(api: Api, body: bytes, names: Iterable[str]) -> tuple[bytes, l
     """Return a body with the repairs that its model is known to need, and their warnings."""
     changed, warnings = msgspec.json.decode(body), []
     for name in names:
-        repaired = api.repairs[name].change(changed)
+        if name.startswith(_UNKNOWN):
+            repaired, warning = _drop_unknown(changed, name.removeprefix(_UNKNOWN).split(" "))
+        else:
+            repaired, warning = api.repairs[name].change(changed), api.repairs[name].warning
         if repaired is not None:
             changed = repaired
-            warnings.append(api.repairs[name].warning)
+            warnings.append(warning)
     return (msgspec.json.encode(changed) if warnings else body), warnings
 
 
 def repair_refused(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
     """Return the body that is sent instead of a refused one: without opaque reasoning that the server cannot verify,
     that of another account, another model or another prefix, without a switch of thinking that it does not know, or
-    with one of the API's repairs. None if that is not why it was refused."""
+    with one of the API's repairs, or without fields that it does not know. None if that is not why it was refused."""
     if fault.cause == REASONING_REFUSED.word:
         stripped = None if api.strip_reasoning is None else api.strip_reasoning(msgspec.json.decode(body))
         return None if stripped is None else RepairedBody(msgspec.json.encode(stripped), REASONING_LEFT_OUT)
-    for name, repair in api.repairs.items() if fault.code == "invalid_request" else ():
+    if fault.code != "invalid_request":
+        return None
+    for name, repair in api.repairs.items():
         changed = repair.change(msgspec.json.decode(body)) if repair.refused.search(fault.message) else None
         if changed is not None:
             return RepairedBody(msgspec.json.encode(changed), repair.warning, name if repair.lasts else "")
-    if fault.code == "invalid_request" and fault.detail and (lowered := _lower_limits(api, body, fault)) is not None:
+    if fault.detail and (lowered := _lower_limits(api, body, fault)) is not None:
         return lowered
-    if fault.code != "invalid_request" or not any(name in fault.message for name in api.switches):
+    return _leave_out_switches(api, body, fault) or _leave_out_unknown(body, fault)
+
+
+def _leave_out_switches(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
+    if not any(name in fault.message for name in api.switches):
         return None
     given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     switches = [name for name in api.switches if name in given]
@@ -213,6 +224,17 @@ def repair_refused(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
         return None
     kept = {name: value for name, value in given.items() if name not in switches}
     return RepairedBody(msgspec.json.encode(kept), _SWITCH_LEFT_OUT.format(", ".join(switches)))
+
+
+def _leave_out_unknown(body: bytes, fault: Fault) -> RepairedBody | None:
+    fields = find_unknown_fields(fault.message)
+    changed, warning = _drop_unknown(msgspec.json.decode(body), fields) if fields else (None, "")
+    return None if changed is None else RepairedBody(msgspec.json.encode(changed), warning, _UNKNOWN + " ".join(fields))
+
+
+def _drop_unknown(body: dict[str, Any], fields: Sequence[str]) -> tuple[dict[str, Any] | None, str]:
+    names = ", ".join(dict.fromkeys([field.removeprefix("*.") for field in fields]))
+    return drop_fields(body, fields), _UNKNOWN_LEFT_OUT.format(names)
 
 
 def _lower_limits(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:

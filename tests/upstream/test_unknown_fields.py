@@ -1,0 +1,122 @@
+"""Fields that a server does not know, whatever they are: it names them in its refusal, and is asked without them."""
+
+import json
+from typing import Any
+
+import httpx
+import msgspec
+from app.chat.events import Fault
+from app.upstream.api import ApiName, find_api, repair_refused
+from app.upstream.unknown_fields import find_unknown_fields
+
+from tests.each_case import each_case
+from tests.in_process_gateway import ModelServer, Running
+from tests.linear_time import linear
+
+Json = dict[str, Any]
+PLAIN: Json = {"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]}
+
+
+def repair(body: Json, message: str, api: ApiName = "chat_completions") -> Json | None:
+    repaired = repair_refused(find_api(api), msgspec.json.encode(body), Fault("invalid_request", message, False, 400))
+    return None if repaired is None else msgspec.json.decode(repaired.data)
+
+
+@each_case(
+    "message",
+    [
+        "whim: Extra inputs are not permitted",
+        "body.whim: Extra inputs are not permitted",
+        "[{'type': 'extra_forbidden', 'loc': ('body', 'whim'), 'msg': 'Extra inputs are not permitted', 'input': 1}]",
+        '{"detail":[{"type":"extra_forbidden","loc":["body","whim"],"msg":"Extra inputs are not permitted"}]}',
+        "Unrecognized request argument supplied: whim",
+        "Unrecognized request arguments supplied: whim, fancy",
+        "Unknown parameter: 'whim'.",
+        "Unsupported parameter: whim",
+        'Invalid JSON payload received. Unknown name "whim": Cannot find field.',
+        "Failed to deserialize the JSON body: unknown field `whim`, expected one of `model`, `messages`",
+        'json: unknown field "whim"',
+        "Additional properties are not allowed ('whim' was unexpected)",
+        "property 'whim' is unsupported",
+        "The parameter 'whim' is not supported by this model",
+    ],
+)
+def test_a_field_of_any_name_is_left_out(message: str) -> None:
+    assert repair({**PLAIN, "whim": {"a": 1}}, message) == PLAIN
+    assert repair(PLAIN, message) is None
+
+
+@each_case(
+    "message",
+    [
+        "messages.0.content.0.whim: Extra inputs are not permitted",
+        "messages.0.content.0.text.whim: Extra inputs are not permitted",
+        "'messages.0' : property 'messages.0.whim' is unsupported",
+        "Unknown parameter: 'input[0].content[0].whim'.",
+        """{"type":"extra_forbidden","loc":["body","messages",0,"user","content",0,"whim"],"msg":"Extra inputs"}""",
+        "Additional properties are not allowed ('whim' was unexpected) - 'messages.0.content.0'",
+    ],
+)
+def test_every_entry_loses_a_field_that_the_server_names_in_one(message: str) -> None:
+    part = {"type": "text", "text": "Hi"}
+    user: Json = {"role": "user", "content": [part]}
+    arguments = {"whim": "the client's own"}
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    function = {"name": "f", "parameters": {"type": "object", "properties": {"whim": {"type": "string"}}}}
+    tools = [{"type": "function", "function": function}]
+    turn: Json = {"role": "assistant", "content": None, "tool_calls": [call]}
+    left = {"model": "m", "messages": [user, turn, user], "tools": tools}
+    given = {
+        **left,
+        "messages": [{"role": "user", "content": [{**part, "whim": 1}]}, {**turn, "whim": {}}, {**user, "whim": None}],
+    }
+    assert repair(given, message) == left
+    assert repair(left, message) is None
+
+
+def test_a_keyword_of_schemas_is_left_out_but_no_property_of_its_name() -> None:
+    schema: Json = {"type": "object", "properties": {"whim": {"type": "string"}}}
+    body: Json = {"model": "m", "tools": [{"name": "f", "input_schema": {**schema, "whim": 1}}]}
+    message = "tools.0.custom.input_schema.whim: Extra inputs are not permitted"
+    assert repair(body, message, "messages") == {"model": "m", "tools": [{"name": "f", "input_schema": schema}]}
+
+
+@each_case(
+    "message",
+    [
+        "tools: Extra inputs are not permitted",
+        "messages.0.content.0.text: Extra inputs are not permitted",
+        "Unrecognized request arguments supplied: whim, tools",
+        "Unknown parameter: 'structured_outputs'.",
+        "Unsupported value: 'whim' does not exist",
+        "the model 'whim' is not supported",
+        "unexpected error",
+    ],
+)
+def test_what_is_asked_for_is_not_left_out(message: str) -> None:
+    body = {**PLAIN, "tools": [], "structured_outputs": {}, "whim": 1}
+    assert repair(body, message) is None
+
+
+def test_a_server_is_asked_without_them_and_from_then_on_at_once() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        unknown = next((name for name in ("whim", "fancy") if name in json.loads(request.content)), None)
+        if unknown is None:
+            return ModelServer.short_reply()
+        words = f"{unknown}: Extra inputs are not permitted"
+        return httpx.Response(400, json={"error": {"message": words, "type": "invalid_request_error"}})
+
+    server = ModelServer(answer)
+    with Running(None, server) as gateway:
+        body = {**PLAIN, "whim": 1, "fancy": 2}
+        answered = gateway.post("/v1/chat/completions", body)
+        assert (answered.status, len(server.requests)) == (200, 3)
+        assert "does not know whim" in str(answered.json["warnings"])
+        answered = gateway.post("/v1/chat/completions", {**body, "seed": 1})
+        assert (answered.status, len(server.requests)) == (200, 4)
+        assert "does not know fancy" in str(answered.json["warnings"])
+
+
+@each_case("part", ["unknown field ", "a: extra inputs are ", "'a' was ", "extra_forbidden loc ", "property 'a' "])
+def test_hostile_messages_are_read_in_linear_time(part: str) -> None:
+    assert linear(lambda size: find_unknown_fields(part * size), 1000)
