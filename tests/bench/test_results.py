@@ -93,8 +93,8 @@ def test_sessions_at_a_time_are_a_table_of_their_own() -> None:
     ]
     text = page.results_text(FIRST.add(NEW, rows[:-1]))
     cell = "8 (7–9)<sup>2</sup>"
-    assert f"| no gateway, `/v1/messages` | {cell} | {cell} | {cell} | {cell} |\n" in text
-    assert f"| LiteLLM 1.2, `/v1/messages` | {cell} | {cell} | {cell} | – |\n" in text
+    assert f"| no gateway, `/v1/messages` | {cell} | {cell} | {cell} |\n" in text
+    assert f"| LiteLLM 1.2, `/v1/messages` | {cell} | {cell} | – |\n" in text
     assert "sessions at a time" not in page.results_text(FIRST)
 
 

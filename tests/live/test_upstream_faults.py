@@ -73,7 +73,7 @@ FAULTS = {
     "reset_after_chunks": in_reply("upstream_incomplete", 502),
     "length_too_long": in_reply("upstream_incomplete", 502),
     "stall_between_tokens": in_reply("timeout", 504),
-    "status_401": Fault((502, "authentication"), (502, "authentication"), replaced=False),
+    "status_401": Fault((502, "authentication"), (502, "authentication")),
     "not_events": Fault(
         (200, "upstream_protocol"), (502, "upstream_protocol"), False, (502, "upstream_protocol")
     ),  # alone, its first line opens the stream

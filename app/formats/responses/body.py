@@ -224,7 +224,7 @@ class _BodyReader:
         self._body = renamed.body
         self._limits = limits
         self._stored = stored
-        self._items = ItemReader(self._body, stored, self._refuse)
+        self._items = ItemReader(self._body, stored)
         self._conversation = self._items.conversation
         self._context_path = _STORED if self._conversation is None else "conversation"
         self._known = known
@@ -247,6 +247,7 @@ class _BodyReader:
         """Return the request. Raises InvalidInput with every violation."""
         head = self._read_head()
         context, items = self._items.read_context(), self._items.read_items()
+        self._violations += self._items.violations
         settings = [
             *(_find_settings(context, self._context_path, stored=True) if context else ()),
             *_find_settings(items, "input", stored=False),

@@ -1,9 +1,8 @@
 """The items of a conversation of the Responses API: those of a body, and stored ones that it refers to."""
 
-from collections.abc import Callable
 from typing import Any
 
-from app.errors import NotFound, PreviousResponseNotFound
+from app.errors import NotFound, PreviousResponseNotFound, Violation
 from app.formats.body import StoredItems
 from app.formats.responses.schema import COMPACTIONS, describe_unknown_item
 from app.formats.responses.special_items import find_special, is_empty_reasoning, is_reference
@@ -32,13 +31,16 @@ def describe_unknown_conversation(id_: str) -> str:
 class ItemReader:
     """Reads the items of one body."""
 
-    def __init__(self, body: Json, stored: StoredItems, refuse: Callable[[str, str], None]) -> None:
-        """`refuse` gets the path and the words of each violation."""
+    def __init__(self, body: Json, stored: StoredItems) -> None:
         self.conversation = find_conversation(body)
         """The id of the conversation that the body names."""
         self._body = body
         self._stored = stored
-        self._refuse = refuse
+        self.violations: list[Violation] = []
+        """What is wrong with the items that were read."""
+
+    def _refuse(self, path: str, message: str) -> None:
+        self.violations.append(Violation(path, message))
 
     def read_context(self) -> list[Any]:
         """Return the stored items that come before those of the body. Raises NotFound and PreviousResponseNotFound."""

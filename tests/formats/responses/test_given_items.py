@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from app.errors import NotFound, PreviousResponseNotFound
+from app.errors import NotFound, PreviousResponseNotFound, Violation
 from app.formats.body import NOTHING_STORED, StoredItems
 from app.formats.responses.given_items import ItemReader, find_conversation, find_references
 from app.formats.seal import Seal, write_seal
@@ -15,10 +15,14 @@ QUESTION: Json = {"type": "message", "role": "user", "content": "Hi"}
 REFERENCE: Json = {"type": "item_reference", "id": "msg_1"}
 
 
-def make_reader(body: Json, stored: StoredItems = NOTHING_STORED) -> tuple[ItemReader, list[str]]:
-    """Return a reader and the paths of what it refuses."""
-    paths: list[str] = []
-    return ItemReader(body, stored, lambda path, _: paths.append(path)), paths
+def make_reader(body: Json, stored: StoredItems = NOTHING_STORED) -> tuple[ItemReader, list[Violation]]:
+    """Return a reader and what it refuses."""
+    reader = ItemReader(body, stored)
+    return reader, reader.violations
+
+
+def list_paths(violations: list[Violation]) -> list[str]:
+    return [violation.path for violation in violations]
 
 
 @each_case(("given", "id_"), [("conv_1", "conv_1"), ({"id": "conv_1"}, "conv_1"), ({}, None), (5, None), (None, None)])
@@ -35,7 +39,7 @@ def test_a_text_is_a_message_of_the_user() -> None:
 @each_case("body", [{}, {"input": 5}, {"messages": []}])
 def test_a_body_without_items_is_refused(body: Json) -> None:
     reader, refused = make_reader(body)
-    assert (reader.read_items(), refused) == ([], ["input"])
+    assert (reader.read_items(), list_paths(refused)) == ([], ["input"])
 
 
 def test_references_are_replaced_by_stored_items() -> None:
@@ -57,4 +61,4 @@ def test_an_earlier_response_begins_with_its_last_summary() -> None:
 
 def test_a_conversation_needs_a_state_database() -> None:
     reader, refused = make_reader({"conversation": "conv_1"})
-    assert (reader.read_context(), refused) == ([], ["conversation"])
+    assert (reader.read_context(), list_paths(refused)) == ([], ["conversation"])
