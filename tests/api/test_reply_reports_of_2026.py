@@ -259,24 +259,6 @@ def test_a_call_has_the_same_id_to_the_end_of_the_reply(gateway: _Gateway) -> No
     assert ids == {"call_7a"}
 
 
-@each_case("begun", ["fc_1", "call_1|fc_1"])
-def test_events_name_the_item_that_they_belong_to(gateway: _Gateway, begun: str) -> None:
-    # emotionscientific/verlet-kernel PR 153
-    item: Json = {"type": "function_call", "status": "completed", "name": "search", "call_id": "call_1"}
-    done = {**item, "id": "call_1|fc_1", "arguments": "{}"}
-    response: Json = {"id": "r", "object": "response", "status": "completed", "model": "m", "output": [done]}
-    events: list[Json] = [
-        {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
-        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "id": begun, "arguments": ""}},
-        {"type": "response.function_call_arguments.delta", "output_index": 0, "item_id": "fc_1", "delta": "{}"},
-        {"type": "response.output_item.done", "output_index": 0, "item": done},
-        {"type": "response.completed", "response": response},
-    ]
-    found = read_events(gateway.ask_model(RESPONSES, "codex", stream(*events), tools=TOOLS[RESPONSES], stream=True))
-    ids = {one["item"]["id"] for one in found if "item" in one} | {one["item_id"] for one in found if "item_id" in one}
-    assert len(ids) == 1
-
-
 @each_case(
     "parts",
     [("now.</think>\n\nYes, it is.",), ("now.</thi", "nk>\n\nYes,", " it is."), tuple("now.</think>\n\nYes, it is.")],

@@ -341,18 +341,11 @@ class ResponsesAssembler:
     def _find(self, event: ResponseEvent, kind: str) -> Slot | None:
         """Return the slot of an event's item. An event that names none belongs to the last item of its kind."""
         if event.output_index is not None:
-            slot = self._by_index.get(event.output_index)
-            if slot is not None:
-                self._check_id(slot, event.item_id or "")
-            return slot
+            return self._by_index.get(event.output_index)
         self._has_inferred = True
         if event.item_id:
             return self._by_id.get(event.item_id)
         return next((slot for slot in reversed(self._slots) if slot.kind == kind and not slot.done), None)
-
-    def _check_id(self, slot: Slot, id_: str) -> None:
-        """Notice another id of an item: clients find items by their ids (emotionscientific/verlet-kernel#153)."""
-        self._has_inferred = self._has_inferred or (slot.id != "" and id_ not in ("", slot.id))
 
     def _infer_slot(self, kind: str, event: ResponseEvent) -> Slot:
         """Return the slot of an item that no event has begun."""
@@ -376,7 +369,6 @@ class ResponsesAssembler:
         slot = self._by_index.get(event.output_index) if event.output_index is not None else self._by_id.get(id_)
         if slot is None or slot.kind != kind or (slot.done and (not id_ or id_ != slot.id)):
             slot = self._make_slot(kind, event)
-        self._check_id(slot, id_)
         slot.id = id_ or slot.id
         slot.read_fields(item)
         self._has_inferred = self._has_inferred or event.output_index is None or lacks_fields(item)
