@@ -20,7 +20,7 @@ _ONE = tuple(
         r"extra_forbidden\W{1,20}loc\W{1,20}([^\]\)]{1,300})[\]\)]",
         # OpenAI, Google, serde, Go: `Unknown parameter: 'input[2].phase'`, `Unknown name "x" at 'tools[0]'`
         rf"(?:{_UNKNOWN})(?: request)? (?:{_KIND})s?:? [`'\"]({_PATH})[`'\"]",
-        rf"(?:{_UNKNOWN})(?: request)? (?:{_KIND})s?: ({_PATH})",
+        rf"(?:{_UNKNOWN})(?: request)? (?:{_KIND})s?:? ({_PATH})",
         # JSON Schema, Groq: `('x' was unexpected)`, `property 'messages.0.x' is unsupported`
         rf"[`'\"]({_PATH})[`'\"] (?:(?:was|were|is|are) )?(?:unexpected|unsupported|{_NOT_TAKEN})",
         rf"(?:{_KIND}) [`'\"]({_PATH})[`'\"] is not supported",
@@ -54,12 +54,11 @@ _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "
 
 def find_unknown_fields(message: str) -> tuple[str, ...]:
     """Return the fields that a server says it does not know, as `drop_fields` takes them: `*.name` for one within an
-    entry of the body, else `name`. Empty if one of them is needed."""
+    entry of the body, else `name`. Empty if there are too many."""
     paths = [match[1] for form in _ONE for match in form.finditer(message)]
     paths += [path for match in _SEVERAL.finditer(message) for path in match[1].split(", ")]
-    found = dict.fromkeys([field for path in paths if (field := _read(path)) is not None])
-    names = {field.removeprefix("*.") for field in found}
-    return () if names & _NEEDED or len(found) > _MOST else tuple(found)
+    found = tuple(dict.fromkeys([field for path in paths if (field := _read(path)) is not None]))
+    return found if len(found) <= _MOST else ()
 
 
 def _read(path: str) -> str | None:
@@ -72,30 +71,39 @@ def _read(path: str) -> str | None:
 
 
 def drop_fields(body: Json, fields: Sequence[str]) -> Json | None:
-    """Return the body without these fields; None if it has none of them. Every entry of a conversation and every
-    function loses them, because the server names the first one alone."""
-    dropped: list[str] = []
+    """Return the body without these fields; None if it has none of them, or needs one. Every entry of a conversation
+    and every function loses them, because a server may name the first one alone. What is needed is null where it can be
+    left out."""
+    dropped: set[str] = set()
+
+    def keeps(key: str, value: Any, name: str) -> bool:
+        if key != name or (name in _NEEDED and value is not None):
+            return True
+        dropped.add(name)
+        return False
 
     def drop(value: Any, name: str, *, holds_names: bool = False) -> Any:
         if isinstance(value, list):
             return [drop(one, name) for one in value]
         if not isinstance(value, dict):
             return value
-        left = {}
-        for key, one in value.items():
-            if key == name and not holds_names:
-                dropped.append(key)
-            elif (key in _VALUES or (key == "input" and isinstance(one, dict))) and not holds_names:
-                left[key] = one
-            else:
-                left[key] = drop(one, name, holds_names=key in _NAMED and not holds_names)
-        return left
+        return {
+            key: drop_from(key, one, name, holds_names=holds_names)
+            for key, one in value.items()
+            if holds_names or keeps(key, one, name)
+        }
+
+    def drop_from(key: str, value: Any, name: str, *, holds_names: bool) -> Any:
+        if not holds_names and (key in _VALUES or (key == "input" and isinstance(value, dict))):
+            return value
+        return drop(value, name, holds_names=key in _NAMED and not holds_names)
 
     for field in fields:
         name = field.removeprefix("*.")
         if field == name and name in body:
-            body = {key: value for key, value in body.items() if key != name}
-            dropped.append(name)
+            body = {key: value for key, value in body.items() if keeps(key, value, name)}
         else:
             body = {key: value if key == name else drop(value, name) for key, value in body.items()}
+        if name in _NEEDED and name not in dropped:
+            return None
     return body if dropped else None

@@ -74,6 +74,52 @@ def test_every_entry_loses_a_field_that_the_server_names_in_one(message: str) ->
     assert repair(left, message) is None
 
 
+def test_what_is_asked_for_is_left_out_where_it_is_null() -> None:
+    # nomtek/mistralai_client_dart#44
+    extra = (
+        '{{"type":"extra_forbidden","loc":["body","messages",0,"user","{}"],"msg":"Extra inputs are not permitted"}}'
+    )
+    message = f"[{extra.format('name')},{extra.format('tool_calls')}]"
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    user = {"role": "user", "content": "Hi"}
+    left = {"model": "m", "messages": [user], "tools": tools}
+    assert repair({**left, "messages": [{**user, "name": None, "tool_calls": None}]}, message) == left
+    assert repair({**left, "messages": [{**user, "name": "n", "tool_calls": None}]}, message) is None
+
+
+@each_case(
+    ("api", "body", "field", "message"),
+    [
+        # anthropics/claude-code#21612, router-for-me/CLIProxyAPI#512
+        ("messages", {"context_management": {"edits": []}}, "", "context_management: Extra inputs are not permitted"),
+        (
+            "messages",
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {}}]}]},
+            "cache_control",
+            "messages.0.content.0.text.cache_control: Extra inputs are not permitted",
+        ),
+        # CherryHQ/cherry-studio#20284, immersive-translate/immersive-translate#3016, ServiceStack/llms#17
+        ("responses", {"reasoning": {"effort": "low", "summary": "auto"}}, "summary", "json: unknown field summary"),
+        ("chat_completions", {"chat_template_kwargs": {}}, "", "property 'chat_template_kwargs' is unsupported"),
+        (
+            "chat_completions",
+            {"messages": [{"role": "user", "content": "Hi", "timestamp": 1}]},
+            "timestamp",
+            "'messages.0' : for 'role:user' the following must be satisfied"
+            "[('messages.0' : property 'timestamp' is unsupported)]",
+        ),
+    ],
+)
+def test_reported_refusals_end_with_a_body_without_the_field(
+    api: ApiName, body: Json, field: str, message: str
+) -> None:
+    given = {"model": "m", **body}
+    repaired = repair(given, message, api)
+    assert repaired is not None
+    assert f'"{field or next(iter(body))}"' not in json.dumps(repaired)
+    assert set(given) - set(repaired) == (set() if field else set(body))
+
+
 def test_a_keyword_of_schemas_is_left_out_but_no_property_of_its_name() -> None:
     schema: Json = {"type": "object", "properties": {"whim": {"type": "string"}}}
     body: Json = {"model": "m", "tools": [{"name": "f", "input_schema": {**schema, "whim": 1}}]}
