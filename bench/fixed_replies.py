@@ -66,7 +66,13 @@ def _chunk(delta: dict[str, str], finish_reason: str | None = None) -> bytes:
 
 
 CHUNKS = _chunk({"role": "assistant", "content": "ok"}) + _chunk({"content": " then"}) + _chunk({}, "stop")
-REPLIES: dict[str, Any] = {"/chat/completions": CHAT, "/responses": RESPONSE, "/messages": MESSAGE, "/models": MODELS}
+REPLIES: dict[str, Any] = {
+    "/chat/completions": CHAT,
+    "/responses": RESPONSE,
+    "/messages": MESSAGE,
+    "/models": MODELS,
+    "/verdict": {"verdict": "pass"},
+}
 STREAMED = (b'"stream":true', b'"stream": true')
 
 

@@ -15,7 +15,7 @@ from app.guards.services import SERVICES
 from app.guards.verdicts import GuardError, Question, Replace, TextPart, Verdict
 from app.runtime.throttled_log import ThrottledLog
 from app.upstream.http.pool import PoolKey
-from app.upstream.http.transport import UpstreamTransport
+from app.upstream.http.transport import PushStream, RequestHead, UpstreamTransport, make_request_head
 
 log = logging.getLogger("parley.guards")
 
@@ -61,6 +61,8 @@ class GuardClient:
         self._paused_until = 0.0
         """In the event loop's time."""
         self._throttled_log = ThrottledLog(log)
+        self._heads: dict[str, RequestHead] = {}
+        """By their URLs."""
 
     async def ask(self, question: Question, traceparent: bytes | None = None) -> Verdict:
         """Raises GuardError."""
@@ -137,32 +139,35 @@ class GuardClient:
             return await self._post_once(url, data, question, traceparent)
 
     async def _post_once(self, url: str, data: bytes, question: Question, traceparent: bytes | None) -> Any:
+        seconds = self._rule.timeout_seconds
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in question.headers.items()]
+        if traceparent is not None:
+            headers.append((b"traceparent", traceparent))
         try:
-            response = await self._transport.handle_async_request(self._make_request(url, data, question, traceparent))
+            reply = await self._transport.post(self._find_head(url), data, seconds, seconds, headers)
+            body = PushStream(reply)
             try:
-                return self._decode(response.status_code, await _read_body(response))
+                return self._decode(reply.status, await _read(body))
             finally:
-                await response.aclose()
+                await body.aclose()
         except httpx.TransportError as error:
             raise _Unanswered(f"the connection to it failed ({type(error).__name__})") from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
             raise GuardError(f"it cannot be reached ({type(error).__name__})") from None
 
-    def _make_request(self, url: str, data: bytes, question: Question, traceparent: bytes | None) -> httpx.Request:
-        rule = self._rule
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"accept", b"application/json"),
-            (b"accept-encoding", b"identity"),
-            (b"user-agent", f"parley/{__version__}".encode()),
-            *rule.headers,
-        ]
-        if traceparent is not None:
-            headers.append((b"traceparent", traceparent))
-        headers += [(name.encode(), value.encode("latin-1")) for name, value in question.headers.items()]
-        seconds = {"connect": rule.timeout_seconds, "read": rule.timeout_seconds}
-        extensions = {"timeout": seconds, "pool_key": self._pool_key}
-        return httpx.Request("POST", url, headers=headers, content=data, extensions=extensions)
+    def _find_head(self, url: str) -> RequestHead:
+        """Return what all requests to this URL begin with: a service has one or two."""
+        head = self._heads.get(url)
+        if head is None:
+            own = [
+                (b"content-type", b"application/json"),
+                (b"accept", b"application/json"),
+                (b"accept-encoding", b"identity"),
+                (b"user-agent", f"parley/{__version__}".encode()),
+            ]
+            request = httpx.Request("POST", url, headers=[*own, *self._rule.headers])
+            head = self._heads[url] = make_request_head(b"POST", request.url, request.headers, self._pool_key)
+        return head
 
     @staticmethod
     def _decode(status: int, data: bytes) -> Any:
@@ -194,9 +199,9 @@ class GuardClient:
             self._paused_until = asyncio.get_running_loop().time() + pause
 
 
-async def _read_body(response: httpx.Response) -> bytes:
+async def _read(body: PushStream) -> bytes:
     data = bytearray()
-    async for chunk in response.aiter_raw():
+    async for chunk in body:
         data += chunk
         if len(data) > MAX_ANSWER_BYTES:
             raise GuardError(f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
