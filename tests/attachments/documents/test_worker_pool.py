@@ -171,7 +171,16 @@ async def test_a_document_waits_only_so_long_for_a_worker() -> None:
         assert (caught.value.status, caught.value.headers) == (503, {"retry-after": "1"})
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        assert (await pool.extract_text(b"x", "")).sections
+        async with asyncio.timeout(30):
+            while not await has_free_worker(pool):  # another process starts, which takes time on a busy machine
+                pass
+
+
+async def has_free_worker(pool: DocumentWorkers) -> bool:
+    try:
+        return bool((await pool.extract_text(b"x", "")).sections)
+    except Busy:
+        return False
 
 
 async def test_callers_take_turns() -> None:
