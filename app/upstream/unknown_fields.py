@@ -4,7 +4,7 @@ The server's message names them. What says what is asked for stays: a request wi
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 Json = dict[str, Any]
@@ -41,11 +41,13 @@ _NEEDED = frozenset(
         *("input_audio", "video_url", "audio_url", "audio", "modalities", "mcp_servers", "plugins", "documents"),
         *("web_search_options", "response_format", "format", "json_schema", "structured_outputs", "grammar"),
         *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "max_tokens", "max_completion_tokens"),
-        *("max_output_tokens", "maxOutputTokens", "thinking", "parameters", "input_schema", "schema", "properties"),
+        *("max_output_tokens", "maxOutputTokens", "parameters", "input_schema", "schema", "properties"),
         *("required", "items", "enum", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions"),
     }
 )
 """Fields of a conversation, of what is asked for, and of what a function takes."""
+_NEEDED_WITHIN = _NEEDED | {"thinking"}
+"""Those of an entry: at the top of a body that field is a switch, in a block it is the text."""
 _VALUES = frozenset({"arguments", "args", "response", "output", "metadata", "default", "const", "enum", "examples"})
 """Fields whose values are the client's own."""
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
@@ -76,8 +78,8 @@ def drop_fields(body: Json, fields: Sequence[str]) -> Json | None:
     left out."""
     dropped: set[str] = set()
 
-    def keeps(key: str, value: Any, name: str) -> bool:
-        if key != name or (name in _NEEDED and value is not None):
+    def keeps(key: str, value: Any, name: str, needed: Set[str] = _NEEDED_WITHIN) -> bool:
+        if key != name or (name in needed and value is not None):
             return True
         dropped.add(name)
         return False
@@ -101,9 +103,9 @@ def drop_fields(body: Json, fields: Sequence[str]) -> Json | None:
     for field in fields:
         name = field.removeprefix("*.")
         if field == name and name in body:
-            body = {key: value for key, value in body.items() if keeps(key, value, name)}
+            body = {key: value for key, value in body.items() if keeps(key, value, name, _NEEDED)}
         else:
             body = {key: value if key == name else drop(value, name) for key, value in body.items()}
-        if name in _NEEDED and name not in dropped:
+        if name in _NEEDED_WITHIN and name not in dropped:
             return None
     return body if dropped else None

@@ -100,6 +100,12 @@ def test_what_is_asked_for_is_left_out_where_it_is_null() -> None:
         ),
         # CherryHQ/cherry-studio#20284, immersive-translate/immersive-translate#3016, ServiceStack/llms#17
         ("responses", {"reasoning": {"effort": "low", "summary": "auto"}}, "summary", "json: unknown field summary"),
+        (
+            "chat_completions",
+            {"thinking": {"type": "disabled"}},
+            "",
+            "Unrecognized request argument supplied: thinking",
+        ),
         ("chat_completions", {"chat_template_kwargs": {}}, "", "property 'chat_template_kwargs' is unsupported"),
         (
             "chat_completions",
@@ -132,6 +138,7 @@ def test_a_keyword_of_schemas_is_left_out_but_no_property_of_its_name() -> None:
     [
         "tools: Extra inputs are not permitted",
         "messages.0.content.0.text: Extra inputs are not permitted",
+        "messages.0.content.0.thinking: Extra inputs are not permitted",
         "Unrecognized request arguments supplied: whim, tools",
         "Unknown parameter: 'structured_outputs'.",
         "Unsupported value: 'whim' does not exist",
@@ -140,7 +147,9 @@ def test_a_keyword_of_schemas_is_left_out_but_no_property_of_its_name() -> None:
     ],
 )
 def test_what_is_asked_for_is_not_left_out(message: str) -> None:
-    body = {**PLAIN, "tools": [], "structured_outputs": {}, "whim": 1}
+    thought = {"role": "assistant", "content": [{"type": "thinking", "thinking": "Why?", "signature": "s"}]}
+    messages = [*PLAIN["messages"], thought, *PLAIN["messages"]]
+    body = {"model": "m", "messages": messages, "tools": [], "structured_outputs": {}, "whim": 1}
     assert repair(body, message) is None
 
 
