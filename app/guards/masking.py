@@ -207,7 +207,7 @@ class ValueMasker:
         return self.mask_known(found.text)
 
     def mask_name(self, name: str) -> str:
-        """Mask the name of a sender. It is no text that could be refused by itself: its kind stands for it then."""
+        """Mask the name of a sender. A name is not refused: where a guard rejects such values, it becomes `[KIND]`."""
         found = self.mask(name)
         return self.mask_known(found.text if found.refused is None else f"[{found.refused.kind}]")
 

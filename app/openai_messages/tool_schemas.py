@@ -21,7 +21,7 @@ _MAX_NULL_DEPTH = 64
 _VALUES = ("default", "const", "enum", "examples", "example")
 """Keywords of a schema whose value is, or holds, a value of its own, which may be null."""
 _find_null = re.compile(rb'":null(?<!"default":null)(?<!"const":null)(?<!"example":null)(?<!"examples":null)').search
-_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+NAMED_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 """Keywords with schemas by name."""
 
 
@@ -54,7 +54,7 @@ def _drop_nulls(schema: Any, depth: int) -> Any:
     for name, value in schema.items():
         if name in _VALUES and not (name == "enum" and value is None):
             kept[name] = value
-        elif name in _NAMED and isinstance(value, dict):
+        elif name in NAMED_SCHEMAS and isinstance(value, dict):
             kept[name] = {key: _drop_nulls(one, depth - 1) for key, one in value.items()}
         elif value is not None:
             kept[name] = _drop_nulls(value, depth - 1)
@@ -196,7 +196,7 @@ def add_types(schema: Any, depth: int = _MAX_NULL_DEPTH) -> Any:
         return schema
     typed = dict(schema)
     for name, value in schema.items():
-        if name in _NAMED and isinstance(value, dict):
+        if name in NAMED_SCHEMAS and isinstance(value, dict):
             typed[name] = {key: add_types(one, depth - 1) for key, one in value.items()}
         elif name in _INNER and name not in _ONE_OF:
             typed[name] = add_types(value, depth - 1)
@@ -219,7 +219,7 @@ def map_schemas(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]],
         return schema
     mapped = dict(schema)
     for name, value in schema.items():
-        if name in _NAMED and isinstance(value, dict):
+        if name in NAMED_SCHEMAS and isinstance(value, dict):
             mapped[name] = {key: map_schemas(one, change, depth - 1) for key, one in value.items()}
         elif name in _INNER:
             mapped[name] = map_schemas(value, change, depth - 1)

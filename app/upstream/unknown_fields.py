@@ -4,8 +4,10 @@ The server's message names them. What says what is asked for stays: a request wi
 """
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Any
+
+from app.openai_messages.tool_schemas import NAMED_SCHEMAS
 
 Json = dict[str, Any]
 _PATH = r"[\w$.:\[\]-]{1,200}"
@@ -50,13 +52,11 @@ _NEEDED_WITHIN = _NEEDED | {"thinking"}
 """Those of an entry: at the top of a body that field is a switch, in a block it is the text."""
 _VALUES = frozenset({"arguments", "args", "response", "output", "metadata", "default", "const", "enum", "examples"})
 """Fields whose values are the client's own."""
-_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Fields whose values have the client's own names."""
 
 
 def find_unknown_fields(message: str) -> tuple[str, ...]:
-    """Return the fields that a server says it does not know, as `drop_fields` takes them: `*.name` for one within an
-    entry of the body, else `name`. Empty if there are too many."""
+    """Return the fields that a server says it does not know, as `drop_fields` takes them: `name` for one at the top of
+    the body, `*.name` for one further down. Empty if there are more than `_MOST`."""
     paths = [match[1] for form in _ONE for match in form.finditer(message)]
     paths += [path for match in _SEVERAL.finditer(message) for path in match[1].split(", ")]
     found = tuple(dict.fromkeys([field for path in paths if (field := _read(path)) is not None]))
@@ -64,7 +64,7 @@ def find_unknown_fields(message: str) -> tuple[str, ...]:
 
 
 def _read(path: str) -> str | None:
-    """Return the last name of a path, and whether there are others before it."""
+    """Return the last name of a path as `find_unknown_fields` does; None if the path has no name."""
     names = [name for name in re.split(r"[^\w$-]+", path) if name and not name.isdigit()]
     if not names or len(names[-1]) > 64:
         return None
@@ -74,38 +74,44 @@ def _read(path: str) -> str | None:
 
 def drop_fields(body: Json, fields: Sequence[str]) -> Json | None:
     """Return the body without these fields; None if it has none of them, or needs one. Every entry of a conversation
-    and every function loses them, because a server may name the first one alone. What is needed is null where it can be
-    left out."""
+    and every function loses them, because a server may name the first one alone. A field that is needed can be left out
+    where it is null."""
     dropped: set[str] = set()
-
-    def keeps(key: str, value: Any, name: str, needed: Set[str] = _NEEDED_WITHIN) -> bool:
-        if key != name or (name in needed and value is not None):
-            return True
-        dropped.add(name)
-        return False
-
-    def drop(value: Any, name: str, *, holds_names: bool = False) -> Any:
-        if isinstance(value, list):
-            return [drop(one, name) for one in value]
-        if not isinstance(value, dict):
-            return value
-        return {
-            key: drop_from(key, one, name, holds_names=holds_names)
-            for key, one in value.items()
-            if holds_names or keeps(key, one, name)
-        }
-
-    def drop_from(key: str, value: Any, name: str, *, holds_names: bool) -> Any:
-        if not holds_names and (key in _VALUES or (key == "input" and isinstance(value, dict))):
-            return value
-        return drop(value, name, holds_names=key in _NAMED and not holds_names)
-
     for field in fields:
         name = field.removeprefix("*.")
         if field == name and name in body:
-            body = {key: value for key, value in body.items() if keeps(key, value, name, _NEEDED)}
+            if body[name] is None or name not in _NEEDED:
+                dropped.add(name)
+                body = {key: value for key, value in body.items() if key != name}
         else:
-            body = {key: value if key == name else drop(value, name) for key, value in body.items()}
+            body = {
+                key: value if key == name or _is_own(key, value) else _drop(value, name, dropped)
+                for key, value in body.items()
+            }
         if name in _NEEDED_WITHIN and name not in dropped:
             return None
     return body if dropped else None
+
+
+def _drop(value: Any, name: str, dropped: set[str], *, has_names: bool = False) -> Any:
+    """Return a value without a field, which is added to `dropped` if it was there. `has_names`: the keys are the
+    client's own names."""
+    if isinstance(value, list):
+        return [_drop(one, name, dropped) for one in value]
+    if not isinstance(value, dict):
+        return value
+    left: Json = {}
+    for key, one in value.items():
+        if has_names:
+            left[key] = _drop(one, name, dropped)
+        elif key == name and (one is None or name not in _NEEDED_WITHIN):
+            dropped.add(name)
+        else:
+            left[key] = one if _is_own(key, one) else _drop(one, name, dropped, has_names=key in NAMED_SCHEMAS)
+    return left
+
+
+def _is_own(key: str, value: Any) -> bool:
+    """Whether what a field has is the client's own: the input of a call of the Messages API is, that of a body of
+    Responses is a conversation."""
+    return key in _VALUES or (key == "input" and isinstance(value, dict))

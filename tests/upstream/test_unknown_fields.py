@@ -126,6 +126,17 @@ def test_reported_refusals_end_with_a_body_without_the_field(
     assert set(given) - set(repaired) == (set() if field else set(body))
 
 
+def test_what_the_client_calls_its_own_keeps_its_names() -> None:
+    own = {"metadata": {"whim": "mine"}}
+    message = "messages.0.whim: Extra inputs are not permitted"
+    assert repair({**PLAIN, **own, "tools": [{"name": "f", "whim": 1}]}, message, "messages") == {
+        **PLAIN,
+        **own,
+        "tools": [{"name": "f"}],
+    }
+    assert repair({**PLAIN, **own}, message, "messages") is None
+
+
 def test_a_keyword_of_schemas_is_left_out_but_no_property_of_its_name() -> None:
     schema: Json = {"type": "object", "properties": {"whim": {"type": "string"}}}
     body: Json = {"model": "m", "tools": [{"name": "f", "input_schema": {**schema, "whim": 1}}]}

@@ -348,7 +348,7 @@ class EventReader(Generic[T]):
                 values.append(self._decode(data[start : between.start()]))
                 start = between.end()
             except ValueError:
-                pass  # it stands in a text
+                pass  # this `data:` is a part of a text
         try:
             rest = data[start:].strip()
             values.append(DONE if rest == b"[DONE]" else self._decode(rest))

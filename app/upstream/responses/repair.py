@@ -56,7 +56,7 @@ def _read_system(item: Any) -> list[str] | None:
 
 
 def _move_media(items: list[Any]) -> list[Any]:
-    """Return the items with results that are texts. Their media stand in a message of the user behind them."""
+    """Return the items with results as texts; a message of the user with their media follows them."""
     moved: list[Any] = []
     behind: list[Any] = []
     for item in items:
