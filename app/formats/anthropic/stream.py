@@ -27,6 +27,7 @@ from app.chat.events import (
     PassedEnd,
     TurnEnd,
 )
+from app.chat.known_conversation import is_same
 from app.errors import UpstreamFailed
 from app.formats.anthropic.blocks import (
     get_call_fields,
@@ -304,7 +305,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
         return fields if self._take_new(message, list(fields.values())) else {}
 
     def _take_new(self, message: ReplyMessage, fields: list[Any]) -> list[Any]:
-        if not fields or fields[0] == self._sealed_fields.get(message.index):
+        if not fields or is_same(fields[0], self._sealed_fields.get(message.index)):
             return []
         self._sealed_fields[message.index] = fields[0]
         return fields

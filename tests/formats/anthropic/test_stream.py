@@ -259,3 +259,17 @@ def test_fields_that_nothing_follows_are_beside_the_reply(mode: ReplyMode) -> No
     encoder = ANTHROPIC.reply_encoder(INFO, mode)
     events: list[Event] = [TextDelta("So"), Extra({"extra_content": SIGNED}, NEXT_MESSAGE), Finish("stop")]
     assert b'"parley":{"extra_content":{"google":' in encoder.open() + encoder.feed(events)
+
+
+def test_fields_that_are_equal_and_not_the_same_are_sealed_again() -> None:
+    encoder = ANTHROPIC.reply_encoder(INFO, "delta")
+    first, second = Extra({"extra_content": {"a": 1}}, 0), Extra({"extra_content": {"a": True}}, 0)
+    parts: tuple[list[Event], ...] = ([ToolCallDelta(0, "{}", "c", "f"), first], [second], [Finish("tool_calls")])
+    body = encoder.open() + b"".join([encoder.feed(part) for part in parts])
+    frames = [json.loads(line[6:]) for line in body.decode().splitlines() if line.startswith("data: ")]
+    started = [frame["content_block"] for frame in frames if frame["type"] == "content_block_start"]
+    seals = [read_seal(block["data"]) for block in started if "data" in block]
+    assert [msgspec.json.encode(seal.calls) for seal in seals if seal is not None] == [
+        b'{"c":{"a":1}}',
+        b'{"c":{"a":true}}',
+    ]
