@@ -76,7 +76,7 @@ def _begin(
     if chosen is None:
         return None
     from app.guards.admission import RequestGuard
-    from app.guards.questions import RequestFacts
+    from app.guards.verdicts import RequestFacts
 
     headers = scope["state"]["headers"]
     session = b"" if parsed is None else _find_session(headers, parsed)

@@ -50,12 +50,15 @@ _LISTS = (list, tuple)
 
 
 def begins_with(given: Sequence[Any], beginning: Sequence[Any]) -> bool:
-    """Whether the first of those given are the same as these. Nearly all are the same objects, or all are bytes."""
+    """Whether the first of those given are the same as these. Nearly all are the same objects, or all are bytes. Those
+    that a client has changed are most often the last ones, so these are compared first."""
     if isinstance(beginning, bytes) or isinstance(given, bytes):
         return isinstance(beginning, bytes) and isinstance(given, bytes) and given.startswith(beginning)
     size = len(beginning)
-    others = compress(range(size), map(is_not, beginning, given))
-    return size <= len(given) and all(is_same(beginning[place], given[place]) for place in others)
+    if size > len(given):
+        return False
+    others = list(compress(range(size), map(is_not, beginning, given)))
+    return all(is_same(beginning[place], given[place]) for place in reversed(others))
 
 
 class KnownConversation:
@@ -71,6 +74,19 @@ class KnownConversation:
         nothing that a client has sent: keys of a dict are found by equality."""
         kept = self._kept.get(what)
         return kept[1] if kept is not None and begins_with(given, kept[0]) else None
+
+    def find_common(self, what: Any, given: Sequence[Any]) -> tuple[Any, int]:
+        """Return what was kept for `what`, and how many of the first ones of those given are the same as those that it
+        was made of; (None, 0) if nothing was kept. It is for what is made of each of them apart."""
+        kept = self._kept.get(what)
+        if kept is None:
+            return None, 0
+        before, value = kept
+        size = min(len(before), len(given))
+        for place in compress(range(size), map(is_not, before, given)):
+            if not is_same(before[place], given[place]):
+                return value, place
+        return value, size
 
     def find_whole(self, what: Any, given: Sequence[Any]) -> Any:
         """Return what was kept for `what`, if it was made of all of those given; else None."""
@@ -123,7 +139,8 @@ def gather(
     if end > number:
         total += read(number, end)
         known.keep(what, given[:end], (total, end))
-    return total + read(end, len(given))
+    whole: T = total + read(end, len(given))
+    return whole
 
 
 def find_end(start: int, length: int, divides: Callable[[int], bool] | None = None) -> int:

@@ -22,28 +22,19 @@ from app.chat.stage import Stage
 from app.chat.stream import Reply
 from app.endpoints.body import CONTENT_FIELDS
 from app.errors import InvalidInput, ParleyError, PolicyRefused, Unsupported
-from app.guards.detectors import Span
 from app.guards.guards import NOTICE, Guards, GuardSet
-from app.guards.masking import (
-    FindSpans,
-    HiddenText,
-    Refused,
-    SpanRule,
-    ValueMasker,
-    find_masked,
-    mask_conversation,
-    mask_quotes,
-)
+from app.guards.masking import FindSpans, ValueMasker, find_masked, mask_conversation, mask_quotes
 from app.guards.memory import make_key
 from app.guards.parts import find_last_answer, find_question
 from app.guards.placeholders import Placeholders
-from app.guards.questions import Questions, RequestFacts
+from app.guards.questions import Questions
 from app.guards.reply_judge import ReplyJudge
 from app.guards.request_judge import RequestJudge
 from app.guards.restoring import RestoringStage, restore_text
 from app.guards.rules import GuardRule
 from app.guards.sealed_replies import SealedReply, make_reader_stage, seal_reply
-from app.guards.verdicts import GuardError, PartKind, TextPart
+from app.guards.spans import HiddenText, MaskedConversation, Refused, Span, SpanRule
+from app.guards.verdicts import GuardError, PartKind, RequestFacts, TextPart
 from app.guards.watch import WatchedReply
 
 log = logging.getLogger("parley.guards")
@@ -192,12 +183,13 @@ class RequestGuard:
 
     async def _mask_new(self, request: ChatRequest, messages: Sequence[Message]) -> Sequence[Message]:
         """Mask the values in messages, of which only new ones are searched. Raises PolicyRefused, GuardUnavailable."""
-        done = len(find_masked(messages, request.known, self._masked_as).messages)
-        spans, complete = await self._analyze(messages[done:])
+        done = find_masked(messages, request.known, self._masked_as)
+        new = messages[len(done.messages) :]
+        spans, complete = await self._analyze(new)
         known = request.known if complete else None
-        if sum(map(_count_characters, messages[done:])) > LARGE_CHARACTERS:
-            return await asyncio.to_thread(self._mask, messages, spans, known)
-        return self._mask(messages, spans, known)
+        if sum(map(_count_characters, new)) > LARGE_CHARACTERS:
+            return await asyncio.to_thread(self._mask, messages, spans, known, done)
+        return self._mask(messages, spans, known, done)
 
     @property
     def _masked_as(self) -> tuple[Any, ...]:
@@ -278,18 +270,16 @@ class RequestGuard:
         messages: Sequence[Message],
         spans: Mapping[str, list[tuple[Span, SpanRule]]],
         known: KnownConversation | None,
+        done: MaskedConversation | None = None,
     ) -> Sequence[Message]:
-        """Mask the values in messages. Raises PolicyRefused."""
+        """Mask the values in messages; see `mask_conversation`. Raises PolicyRefused."""
         chosen = self.chosen
         if not chosen.finding and not chosen.analyzing:
             return messages
         masker = self._make_masker(spans)
-        done = mask_conversation(messages, masker, self.placeholders, known, self._masked_as)
+        made = mask_conversation(messages, masker, self.placeholders, known, self._masked_as, done)
         self._report_masked(masker)
-        masked: Sequence[Message] = done.messages
-        if done.refused:
-            masked = self._withhold(messages, masked, done.refused)
-        return masked
+        return self._withhold(messages, made.messages, made.refused) if made.refused else made.messages
 
     def _report_masked(self, masker: ValueMasker) -> None:
         for kind, count in masker.kinds.items():

@@ -15,7 +15,7 @@ from app.guards.services import SERVICES
 from app.guards.verdicts import GuardError, Question, Replace, TextPart, Verdict
 from app.runtime.throttled_log import ThrottledLog
 from app.upstream.http.pool import PoolKey
-from app.upstream.http.transport import PushStream, RequestHead, UpstreamTransport, make_request_head
+from app.upstream.http.transport import BodyTooLarge, RequestHead, UpstreamTransport, make_request_head, read_whole
 
 log = logging.getLogger("parley.guards")
 
@@ -111,7 +111,10 @@ class GuardClient:
         try:
             async with asyncio.timeout(rule.timeout_seconds), self._places:
                 self._check_pause(loop.time())  # it may have failed for others meanwhile
-                answer = await self._post_twice(url, data, question, traceparent)
+                try:
+                    answer = await self._post(url, data, question, traceparent)
+                except _TryAgain:
+                    answer = await self._post(url, data, question, traceparent)
             verdict = read(answer)
         except TimeoutError:
             error: GuardError = _Unanswered(f"it gave no answer within {rule.timeout_seconds:g} s (timeout_seconds)")
@@ -132,24 +135,16 @@ class GuardClient:
         if now < self._paused_until:
             raise _Paused("it has failed several times, and is asked again later")
 
-    async def _post_twice(self, url: str, data: bytes, question: Question, traceparent: bytes | None) -> Any:
-        try:
-            return await self._post_once(url, data, question, traceparent)
-        except _TryAgain:
-            return await self._post_once(url, data, question, traceparent)
-
-    async def _post_once(self, url: str, data: bytes, question: Question, traceparent: bytes | None) -> Any:
+    async def _post(self, url: str, data: bytes, question: Question, traceparent: bytes | None) -> Any:
         seconds = self._rule.timeout_seconds
         headers = [(name.encode(), value.encode("latin-1")) for name, value in question.headers.items()]
         if traceparent is not None:
             headers.append((b"traceparent", traceparent))
         try:
             reply = await self._transport.post(self._find_head(url), data, seconds, seconds, headers)
-            body = PushStream(reply)
-            try:
-                return self._decode(reply.status, await _read(body))
-            finally:
-                await body.aclose()
+            return self._decode(reply.status, await read_whole(reply, MAX_ANSWER_BYTES))
+        except BodyTooLarge:
+            raise GuardError(f"its answer is larger than {MAX_ANSWER_BYTES} bytes") from None
         except httpx.TransportError as error:
             raise _Unanswered(f"the connection to it failed ({type(error).__name__})") from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
@@ -197,15 +192,6 @@ class GuardClient:
             doublings = min(self._failures - MAX_FAILURES, MAX_DOUBLINGS)
             pause = min(FIRST_PAUSE_SECONDS * 2.0**doublings, MAX_PAUSE_SECONDS)
             self._paused_until = asyncio.get_running_loop().time() + pause
-
-
-async def _read(body: PushStream) -> bytes:
-    data = bytearray()
-    async for chunk in body:
-        data += chunk
-        if len(data) > MAX_ANSWER_BYTES:
-            raise GuardError(f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
-    return bytes(data)
 
 
 def check_replacements(verdict: Verdict, question: Question) -> Verdict:

@@ -9,21 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 from typing import TypeAlias
 
-from msgspec import Struct
-
+from app.guards.spans import Span
 from app.runtime.personal_forms import find_cards as find_card_places
 from app.runtime.personal_forms import find_ibans as find_iban_places
 from app.runtime.secret_forms import find_secrets as find_secret_places
 from app.runtime.text_tests import make_text_test
-
-
-class Span(Struct, frozen=True):
-    """Where a value is in a text."""
-
-    start: int
-    end: int
-    kind: str
-
 
 Find: TypeAlias = Callable[[str], Iterable[Span]]
 

@@ -11,16 +11,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.guards.client import GuardClient
-from app.guards.detectors import DETECTORS, Find, Span, make_pattern
-from app.guards.masking import FindSpans, SpanRule
+from app.guards.detectors import DETECTORS, Find, make_pattern
+from app.guards.masking import FindSpans
 from app.guards.memory import VerdictMemory
 from app.guards.rules import SECRETS, GuardRule, MaskingRule
 from app.guards.sealed_replies import ResumedReply, unseal_reply
 from app.guards.secret_rules import make_rules_find
+from app.guards.spans import Span, SpanRule
 from app.upstream.http.transport import UpstreamTransport
 
 log = logging.getLogger("parley.guards")
 
+MAX_SELECTED = 4096
+"""Callers and models whose guards are remembered."""
 NOTICE = (
     "Words such as [EMAIL_ABCDEFGH] stand for values that are kept from you. Write such a word exactly as it is where "
     "you mean its value; it is replaced by the value outside."
@@ -71,22 +74,11 @@ class GuardSet(Struct, frozen=True, eq=False):
     reply_digest: str
     """A hash of what decides on replies."""
 
-    @property
-    def masks(self) -> bool:
-        return any(rule.masks for rule in self.rules)
-
-    @property
-    def enforces(self) -> bool:
-        return any(rule.enforces for rule in self.rules)
-
-    @property
-    def enforces_requests(self) -> bool:
-        return any(rule.enforces for rule in (*self.finding, *self.analyzing, *self.judging))
-
-    @property
-    def must_translate(self) -> bool:
-        """Whether the client never gets the server's own events, and the server not the client's own body."""
-        return bool(self.replying) or any(rule.finds_values and rule.enforces for rule in self.rules)
+    masks: bool
+    enforces: bool
+    enforces_requests: bool
+    must_translate: bool
+    """Whether the client never gets the server's own events, and the server not the client's own body."""
 
 
 class Guards:
@@ -104,7 +96,10 @@ class Guards:
         self._rules = tuple(sorted(rules, key=lambda rule: not rule.detectors))
         self._masking = masking
         self._digests = {rule.name: rule.make_digest() for rule in self._rules}
-        self._sets: dict[tuple[str, ...], GuardSet | None] = {}
+        self._sets: dict[tuple[str, ...], GuardSet | None] = {(): None}
+        """By the names of their guards."""
+        self._selected: dict[tuple[tuple[str, ...], str], GuardSet | None] = {}
+        """By models and keys."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._clients = {rule.name: GuardClient(rule, transport) for rule in self._rules if rule.url}
         self._finders = _make_finders([rule for rule in self._rules if rule.detectors], masking)
@@ -116,11 +111,16 @@ class Guards:
 
     def select(self, models: tuple[str, ...], key: str) -> GuardSet | None:
         """Return the guards for requests that one of these models may answer; None if there are none."""
-        chosen = [rule for rule in self._rules if rule.applies(models, key)]
-        names = tuple([rule.name for rule in chosen])
-        if names not in self._sets:
-            self._sets[names] = make_set(chosen, self._masking) if chosen else None
-        return self._sets[names]
+        asked = (models, key)
+        if asked not in self._selected:
+            chosen = [rule for rule in self._rules if rule.applies(models, key)]
+            names = tuple([rule.name for rule in chosen])
+            if names not in self._sets:
+                self._sets[names] = make_set(chosen, self._masking)
+            if len(self._selected) >= MAX_SELECTED:
+                self._selected.clear()
+            self._selected[asked] = self._sets[names]
+        return self._selected[asked]
 
     def unseal_reply(self, about: str, text: str) -> ResumedReply | None:
         """Return what `RequestGuard.seal` has sealed in a gateway with the same key; None for anything else."""
@@ -130,7 +130,8 @@ class Guards:
     def set_key(self, key: bytes) -> None:
         """Use another key of placeholders from now on."""
         self._masking = replace(self._masking, key=key)
-        self._sets.clear()
+        self._sets = {(): None}
+        self._selected.clear()
 
     def digest(self, rule: GuardRule) -> bytes:
         """Return a hash of what decides on the verdicts of a guard."""
@@ -161,17 +162,24 @@ def make_set(rules: Sequence[GuardRule], masking: MaskingRule) -> GuardSet:
     replying = tuple([rule for rule in rules if rule.checks_replies])
     masks = any(rule.masks for rule in rules)
     finds = masks or any(rule.detectors for rule in replying)
+    finding = tuple([rule for rule in rules if rule.detectors and "request" in rule.phases])
+    analyzing = tuple([rule for rule in rules if rule.api == "presidio" and rule.url and "request" in rule.phases])
+    judging = tuple([rule for rule in rules if not rule.finds_values and "request" in rule.phases])
     decides = b"".join(rule.make_digest() for rule in replying) + (masking.make_digest() if finds else b"")
     return GuardSet(
         tuple(rules),
         masking,
-        finding=tuple([rule for rule in rules if rule.detectors and "request" in rule.phases]),
-        analyzing=tuple([rule for rule in rules if rule.api == "presidio" and rule.url and "request" in rule.phases]),
-        judging=tuple([rule for rule in rules if not rule.finds_values and "request" in rule.phases]),
+        finding=finding,
+        analyzing=analyzing,
+        judging=judging,
         replying=replying,
         watching=tuple([rule for rule in rules if "reply" in rule.phases and not rule.enforces and rule.url]),
         digest=_hash(digests + masking.make_digest()),
         reply_digest=_hash(decides).hex() if decides else "",
+        masks=masks,
+        enforces=any(rule.enforces for rule in rules),
+        enforces_requests=any(rule.enforces for rule in (*finding, *analyzing, *judging)),
+        must_translate=bool(replying) or any(rule.finds_values and rule.enforces for rule in rules),
     )
 
 

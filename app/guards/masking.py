@@ -7,74 +7,22 @@ signature and place in the prompt cache stay valid, and what the model made up i
 
 import json
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.known_conversation import KnownConversation, find_end
+from app.chat.known_conversation import KnownConversation
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
-from app.guards.detectors import Span, choose_spans
+from app.guards.detectors import choose_spans
 from app.guards.parts import OPAQUE_REASONING
 from app.guards.placeholders import Placeholders
+from app.guards.spans import HiddenText, MaskedConversation, MaskedText, Refused, Span, SpanRule
 
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
-FindSpans = Callable[[str], Sequence[tuple[Span, "SpanRule"]]]
-
-
-class SpanRule(Struct, frozen=True):
-    """What one guard does with the values that it finds."""
-
-    guard: str
-    action: str
-    """`mask`, `redact`, `reject` or `observe`."""
-
-
-class Refused(Struct, frozen=True):
-    """A text that a guard with detectors refuses."""
-
-    guard: str
-    kind: str
-
-    @property
-    def reason(self) -> str:
-        return f"it has a value of the kind {self.kind}"
-
-
-class MaskedText(Struct, frozen=True):
-    text: str
-    refused: Refused | None = None
-
-
-class HiddenText(Struct, frozen=True):
-    """A text as a service gets it that looks for further values: words stand for those that are found."""
-
-    text: str
-    places: tuple[tuple[int, int, int, int], ...] = ()
-    """Of each word: its start and end, and those of its value in the original."""
-
-    def find_original(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return where a part of the text is in the original. A word counts as its whole value. None within a word."""
-        first, place_of_start = self._map(start)
-        last, place_of_end = self._map(end - 1)
-        if place_of_start is not None and place_of_start == place_of_end:
-            return None
-        return (
-            first if place_of_start is None else place_of_start[2],
-            last + 1 if place_of_end is None else place_of_end[3],
-        )
-
-    def _map(self, at: int) -> tuple[int, tuple[int, int, int, int] | None]:
-        """Return where a character is in the original, and the place of the word in which it is."""
-        number = bisect_right(self.places, at, key=lambda place: place[0]) - 1
-        if number < 0:
-            return at, None
-        place = self.places[number]
-        return at - place[1] + place[3], place if at < place[1] else None
+FindSpans = Callable[[str], Sequence[tuple[Span, SpanRule]]]
 
 
 class ValueMasker:
@@ -243,26 +191,18 @@ def _is_json(text: str) -> bool:
     return True
 
 
-class MaskedConversation(Struct, frozen=True):
-    """What the masker made of the beginning of a conversation."""
-
-    messages: tuple[Message, ...]
-    words: tuple[tuple[tuple[str, str], str], ...] = ()
-    refused: tuple[tuple[int, int, Refused], ...] = ()
-    """(number of the message, number of the part, why) of texts that are refused."""
-
-
 _NOTHING = MaskedConversation(())
 
 
 def find_masked(
     messages: Sequence[Message], known: KnownConversation | None, what: tuple[Any, ...]
 ) -> MaskedConversation:
-    """Return what was made of the beginning of a conversation for an earlier request."""
+    """Return what was made of the beginning of a conversation for an earlier request: clients change the last ones."""
     if known is None:
         return _NOTHING
-    found: MaskedConversation | None = known.find((*what, "whole"), messages) or known.find(what, messages)
-    return found or _NOTHING
+    found, count = known.find_common(what, messages)
+    done: MaskedConversation = found.cut(count) if count else _NOTHING
+    return done
 
 
 def mask_conversation(
@@ -271,30 +211,28 @@ def mask_conversation(
     placeholders: Placeholders,
     known: KnownConversation | None,
     what: tuple[Any, ...] = (),
+    done: MaskedConversation | None = None,
 ) -> MaskedConversation:
-    """Mask the messages of a conversation. The beginning that is known for `what` is not searched again."""
+    """Mask the messages of a conversation. The beginning that is known for `what` is not searched again: `done`, if it
+    was looked for before."""
     if known is None:
         return _extend(_NOTHING, messages, masker)
-    done = find_masked(messages, known, what)
+    done = find_masked(messages, known, what) if done is None else done
     placeholders.add(done.words)
     masker.words.update(done.words)
-    count = len(done.messages)
-    end = find_end(count, len(messages))
-    if end > count:
-        done = _extend(done, messages[count:end], masker)
-        known.keep(what, messages[:end], done)  # clients change the last ones
     done = _extend(done, messages[len(done.messages) :], masker)
-    known.keep((*what, "whole"), messages, done)
+    known.keep(what, messages, done)
     return done
 
 
 def _extend(done: MaskedConversation, messages: Sequence[Message], masker: ValueMasker) -> MaskedConversation:
-    out, refused = list(done.messages), list(done.refused)
+    out, refused, counts = list(done.messages), list(done.refused), list(done.counts)
     for message in messages:
         masked, reasons = mask_message(message, masker)
         refused += [(len(out), place, why) for place, why in reasons]
         out.append(masked)
-    return MaskedConversation(tuple(out), tuple(masker.words.items()), tuple(refused))
+        counts.append(len(masker.words))
+    return MaskedConversation(tuple(out), tuple(masker.words.items()), tuple(refused), tuple(counts))
 
 
 def mask_quotes(

@@ -56,11 +56,9 @@ class VerdictMemory:
 def make_key(digest: bytes, scope: str, part: TextPart) -> bytes:
     """Return the key of a part for a guard. The arguments of a call count as JSON: clients write them again."""
     text = _normalize(part.text) if part.kind == "arguments" else part.text
-    hashed = hashlib.blake2b(digest, digest_size=16)
-    for item in (scope, part.role, part.kind, part.name or "", text):
-        data = item.encode("utf-8", "surrogatepass")
-        hashed.update(b"%d:" % len(data) + data)
-    return hashed.digest()
+    name = part.name or ""
+    data = f"{len(scope)}:{scope}{part.role}:{part.kind}:{len(name)}:{name}{text}"
+    return hashlib.blake2b(digest + data.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _normalize(arguments: str) -> str:

@@ -3,23 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.messages import Media, Message, Reasoning, Text, Tool, ToolCall, ToolResult
 from app.guards.rules import GuardRule
-from app.guards.verdicts import Group, PartKind, TextPart
+from app.guards.verdicts import Group, PartKind, Place, TextPart
 
 _OF_TOOLS = -1
 """The message number in the `Place` of a tool: no message has it."""
-
-
-class Place(Struct, frozen=True):
-    """Where a part is: the number of its message, of the part in it, and of the content of a result."""
-
-    message: int
-    part: int
-    content: int = -1
 
 
 def find_last_answer(messages: Sequence[Message]) -> int:
@@ -57,34 +48,32 @@ def list_parts(
     for number, message in enumerate(messages, first):
         for index, part in enumerate(message.parts):
             group: Group = "C" if number <= last_answer else "B" if isinstance(part, ToolResult) else "A"
-            id_ = f"messages[{number}].content[{index}]"
-            made = TextPart(id_, message.role, text_kind, "", group)
+            at, id_, role = Place(number, index), f"messages[{number}].content[{index}]", message.role
             match part:
                 case Text():
-                    yield Place(number, index), replace(made, text=part.text)
+                    yield at, TextPart(id_, role, text_kind, part.text, group)
                 case Reasoning() if rule.reasoning == "check":
-                    yield Place(number, index), replace(made, kind="reasoning", text=part.text)
+                    yield at, TextPart(id_, role, "reasoning", part.text, group)
                 case ToolCall():
-                    called = replace(made, kind="arguments", text=part.arguments, name=part.name, call_id=part.id)
-                    yield Place(number, index), called
+                    yield at, TextPart(id_, role, "arguments", part.arguments, group, part.name, part.id)
                 case ToolResult():
-                    yield from _list_contents(part, made, Place(number, index), rule)
+                    yield from _list_contents(part, at, TextPart(id_, role, "result", "", group), rule)
                 case Media() if rule.sends_images and part.media == "image":
-                    yield Place(number, index), replace(made, kind="image", text=part.urls[0], name=part.name)
+                    yield at, TextPart(id_, role, "image", part.urls[0], group, part.name)
                 case _:
                     pass
 
 
 def _list_contents(
-    result: ToolResult, made: TextPart, place: Place, rule: GuardRule
+    result: ToolResult, place: Place, whole: TextPart, rule: GuardRule
 ) -> Iterator[tuple[Place, TextPart]]:
-    """Yield the parts of a result; `made` is one for all of it."""
+    """Yield the parts of a result; `whole` is one for all of it, without its text."""
     for index, item in enumerate(result.content):
-        inner, at = replace(made, id=f"{made.id}.content[{index}]"), replace(place, content=index)
+        at, id_ = Place(place.message, place.part, index), f"{whole.id}.content[{index}]"
         if isinstance(item, Text):
-            yield at, replace(inner, kind="result", text=item.text, name=result.name, call_id=result.id)
+            yield at, TextPart(id_, whole.role, "result", item.text, whole.group, result.name, result.id)
         elif rule.sends_images and item.media == "image":
-            yield at, replace(inner, kind="image", text=item.urls[0], name=item.name)
+            yield at, TextPart(id_, whole.role, "image", item.urls[0], whole.group, item.name)
 
 
 def replace_texts(messages: Sequence[Message], first: int, new: Mapping[Place, str]) -> list[Message]:

@@ -2,37 +2,17 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
-
-from msgspec import Struct
 
 from app.errors import GuardUnavailable, PolicyRefused
 from app.guards.guards import GuardObserver, Guards, GuardSet
 from app.guards.memory import make_key
 from app.guards.rules import GuardRule
-from app.guards.verdicts import GuardError, Phase, Question, TextPart, Verdict, cut_reason
-from app.observe.trace_context import GuardSpan, PassedTrace, RequestTrace, new_span_id
+from app.guards.verdicts import GuardError, Phase, Question, RequestFacts, TextPart, Verdict, cut_reason
+from app.observe.trace_context import GuardSpan, RequestTrace, new_span_id
 
 log = logging.getLogger("parley.guards")
-
-
-class RequestFacts(Struct, frozen=True):
-    """What guards get to know of a request."""
-
-    request_id: str
-    reply_id: str
-    endpoint: str
-    model: str
-    key: str = ""
-    team: str = ""
-    user: str = ""
-    """The end user of the key."""
-    session: str = ""
-    scope: str = ""
-    """Callers with the same scope have the same placeholders, and share verdicts."""
-    headers: Mapping[str, str] = {}
-    trace: PassedTrace | RequestTrace | None = None
 
 
 class Check:
@@ -42,7 +22,7 @@ class Check:
         self._trace = facts.trace
         self._guard = guard
         self._phase = phase
-        self._span_id = new_span_id()
+        self._span_id = new_span_id() if isinstance(self._trace, RequestTrace) else 0
         self._start_ns = time.time_ns()
         self._began = time.perf_counter()
 

@@ -5,16 +5,25 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from app.guards.detectors import Span
-from app.guards.masking import FindSpans, SpanRule, ValueMasker
+from app.guards.masking import FindSpans, ValueMasker
 from app.guards.memory import PASSED, make_key
 from app.guards.parts import write_withheld
 from app.guards.placeholders import Placeholders
 from app.guards.questions import Questions
 from app.guards.restoring import restore_text
 from app.guards.rules import GuardRule
-from app.guards.verdicts import GuardError, Pass, Reject, Replace, TextPart, Verdict, cut_category, cut_reason
-from app.guards.watch import JudgedReply
+from app.guards.spans import Span, SpanRule
+from app.guards.verdicts import (
+    GuardError,
+    JudgedReply,
+    Pass,
+    Reject,
+    Replace,
+    TextPart,
+    Verdict,
+    cut_category,
+    cut_reason,
+)
 
 log = logging.getLogger("parley.guards")
 
@@ -36,7 +45,7 @@ class ReplyJudge:
         holdback = 0
         failed: list[str] = []
         for rule in self._questions.chosen.replying:
-            current = [replace(part, text=texts.get(part.id, part.text)) for part in parts]
+            current = [replace(part, text=texts.get(part.id, part.text)) for part in parts] if texts else parts
             shown = _select(rule, current)
             if not shown:
                 continue

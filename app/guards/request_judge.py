@@ -9,17 +9,27 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.known_conversation import KnownConversation, find_end
+from app.chat.known_conversation import KnownConversation
 from app.chat.messages import ChatRequest, Message
 from app.guards.memory import PASSED, SUSPECTED, Passed, Rejected, Remembered, Replaced, Suspected, make_key
-from app.guards.parts import Place, find_last_answer, find_question, list_parts, replace_texts, write_withheld
+from app.guards.parts import find_last_answer, find_question, list_parts, replace_texts, write_withheld
 from app.guards.questions import Questions
 from app.guards.rules import GuardRule
 from app.guards.services import SERVICES
-from app.guards.verdicts import GuardError, PartKind, Reject, Replace, TextPart, Verdict, cut_category, cut_reason
+from app.guards.verdicts import (
+    AskedPart,
+    GuardError,
+    PartKind,
+    Place,
+    Reject,
+    Replace,
+    TextPart,
+    Verdict,
+    cut_category,
+    cut_reason,
+)
 
 log = logging.getLogger("parley.guards")
 
@@ -27,19 +37,11 @@ MAX_SINGLE_QUESTIONS = 32
 """So many parts of a group are asked again one by one, to find the one that is refused."""
 
 
-class _Asked(Struct, frozen=True):
-    """One part, its place, and the key under which its verdict is remembered."""
-
-    place: Place
-    part: TextPart
-    key: bytes
-
-
 Outcomes: TypeAlias = tuple[dict[Place, Remembered], GuardError | None]
 """What is known of parts, and the first failure: there is nothing of some then."""
 
 
-def split_groups(asked: Sequence[_Asked]) -> list[list[_Asked]]:
+def split_groups(asked: Sequence[AskedPart]) -> list[list[AskedPart]]:
     groups = [[one for one in asked if one.part.group == name] for name in "ABC"]
     return [group for group in groups if group]
 
@@ -89,18 +91,15 @@ class RequestJudge:
         start = len(before)
         rest = messages[start:]
         asked = self._list_asked(rule, request, messages, start, text_kind)
-        question = find_question(messages) if of_session else -1
         if of_session:
-            asked = self._move_refused(asked, question)
+            asked = self._move_refused(asked, messages)
         outcomes = await self._find_outcomes(rule, asked)
-        self._remember_last(rule, asked, outcomes[0], question)
+        if of_session:
+            self._remember_last(rule, asked, outcomes[0], messages)
         now_judged = self._apply(rule, rest, start, asked, outcomes)
         judged = (*before, *now_judged)
         if known is not None and outcomes[1] is None:
-            until, end = now + rule.remember_seconds, find_end(start, len(messages))
-            known.keep((*what, "whole"), messages, (judged, until))
-            if end > start:
-                known.keep(what, messages[:end], (judged[:end], until))  # clients change the last ones
+            known.keep(what, messages, (judged, now + rule.remember_seconds))
         return judged if before or now_judged is not rest else messages
 
     def _list_asked(
@@ -110,21 +109,31 @@ class RequestJudge:
         messages: Sequence[Message],
         start: int,
         text_kind: PartKind,
-    ) -> list[_Asked]:
+    ) -> list[AskedPart]:
         """Return the parts that a guard is asked about, of the messages from `start` on."""
         digest, last_answer = self._guards.digest(rule), find_last_answer(messages)
         return [
-            _Asked(place, part, make_key(digest, self._facts.scope, part))
+            AskedPart(place, part, make_key(digest, self._facts.scope, part))
             for place, part in list_parts(messages[start:], start, last_answer, rule, request.tools, text_kind)
         ]
 
-    def _move_refused(self, asked: Sequence[_Asked], question: int) -> list[_Asked]:
+    def _move_refused(self, asked: list[AskedPart], messages: Sequence[Message]) -> list[AskedPart]:
         """Return the parts, of which texts that were refused in an earlier request, and that are not the newest text of
         the user, count as older ones: a client may have no answer to put behind a request that was refused. Some put
         what the user says then into the same message."""
+        refused = [
+            number
+            for number, one in enumerate(asked)
+            if one.part.group == "A"
+            and one.part.role == "user"
+            and isinstance(self._memory.get(one.key), Rejected | Suspected)
+        ]
+        if not refused:
+            return asked
+        question = find_question(messages)
         last = _find_last_text(asked, question)
 
-        def is_older(one: _Asked) -> bool:
+        def is_older(one: AskedPart) -> bool:
             if one.place.message < question:
                 return True
             if last is None or one.place.message > question or one.place.part >= last.place.part:
@@ -132,31 +141,26 @@ class RequestJudge:
             known: bytes | None = self._memory.get(_make_last_key(one))
             return known is not None and known != last.key
 
-        return [
-            replace(one, part=replace(one.part, group="C"))
-            if one.part.group == "A"
-            and one.part.role == "user"
-            and isinstance(self._memory.get(one.key), Rejected | Suspected)
-            and is_older(one)
-            else one
-            for one in asked
-        ]
+        moved = list(asked)
+        for number in refused:
+            if is_older(asked[number]):
+                moved[number] = replace(asked[number], part=replace(asked[number].part, group="C"))
+        return moved
 
     def _remember_last(
-        self, rule: GuardRule, asked: Sequence[_Asked], found: dict[Place, Remembered], question: int
+        self, rule: GuardRule, asked: Sequence[AskedPart], found: dict[Place, Remembered], messages: Sequence[Message]
     ) -> None:
         """Remember which text was the last of the message in which another one is refused."""
-        last = _find_last_text(asked, question)
-        if last is None:
-            return
-        for one in asked:
-            if one.part.group == "A" and isinstance(found.get(one.place), Rejected):
+        refused = [one for one in asked if one.part.group == "A" and isinstance(found.get(one.place), Rejected)]
+        last = _find_last_text(asked, find_question(messages)) if refused else None
+        if last is not None:
+            for one in refused:
                 self._memory.put(_make_last_key(one), last.key, rule.remember_seconds)
 
     # What is done.
 
     def _apply(
-        self, rule: GuardRule, messages: Sequence[Message], start: int, asked: Sequence[_Asked], outcomes: Outcomes
+        self, rule: GuardRule, messages: Sequence[Message], start: int, asked: Sequence[AskedPart], outcomes: Outcomes
     ) -> Sequence[Message]:
         """Return the messages, of which the first has the number `start`, as the guard lets them pass. What it has said
         counts, also if it has failed for others. Raises PolicyRefused and GuardUnavailable."""
@@ -200,7 +204,7 @@ class RequestJudge:
             log.exception("defect while a guard observed a request")
 
     def _log_observed(
-        self, rule: GuardRule, asked: Sequence[_Asked], found: dict[Place, Remembered], failure: GuardError | None
+        self, rule: GuardRule, asked: Sequence[AskedPart], found: dict[Place, Remembered], failure: GuardError | None
     ) -> None:
         changed = [one.part for one in asked if not isinstance(found.get(one.place, PASSED), Passed)]
         rejected = [one.part for one in asked if isinstance(found.get(one.place), Rejected)]
@@ -218,7 +222,7 @@ class RequestJudge:
 
     # What is asked.
 
-    async def _ask_whole(self, rule: GuardRule, asked: Sequence[_Asked]) -> Outcomes:
+    async def _ask_whole(self, rule: GuardRule, asked: Sequence[AskedPart]) -> Outcomes:
         """Ask about the whole conversation. Nothing of it is remembered."""
         if not asked:
             return {}, None
@@ -228,11 +232,11 @@ class RequestJudge:
             return {}, error
         return {one.place: _read_outcome(one.part, verdict) for one in asked}, None
 
-    async def _find_outcomes(self, rule: GuardRule, asked: Sequence[_Asked]) -> Outcomes:
+    async def _find_outcomes(self, rule: GuardRule, asked: Sequence[AskedPart]) -> Outcomes:
         """Return what is remembered of parts, or what the guard says now."""
         outcomes: dict[Place, Remembered] = {}
-        new: list[_Asked] = []
-        alone: list[_Asked] = []
+        new: list[AskedPart] = []
+        alone: list[AskedPart] = []
         for one in asked:
             remembered = self._memory.get(one.key)
             if isinstance(remembered, Suspected) and one.part.group == "C":
@@ -252,7 +256,7 @@ class RequestJudge:
         found, failure = await _gather([self._ask_group(rule, group) for group in groups])
         return outcomes | found, failure
 
-    async def _ask_group(self, rule: GuardRule, group: Sequence[_Asked]) -> Outcomes:
+    async def _ask_group(self, rule: GuardRule, group: Sequence[AskedPart]) -> Outcomes:
         """Ask about one group, and again part by part if it is not known which of them is refused."""
         try:
             verdict = await self._questions.ask(rule, [one.part for one in group], "request")
@@ -270,19 +274,19 @@ class RequestJudge:
                 return await _gather([self._ask_group(rule, part) for part in apart])
         return {one.place: self._remember(rule, one, verdict) for one in group}, None
 
-    def _remember(self, rule: GuardRule, one: _Asked, verdict: Verdict) -> Remembered:
+    def _remember(self, rule: GuardRule, one: AskedPart, verdict: Verdict) -> Remembered:
         outcome = _read_outcome(one.part, verdict)
         size = len(outcome.text) if isinstance(outcome, Replaced) else 0
         self._memory.put(one.key, outcome, rule.remember_seconds, size)
         return outcome
 
 
-def _find_last_text(asked: Sequence[_Asked], question: int) -> _Asked | None:
+def _find_last_text(asked: Sequence[AskedPart], question: int) -> AskedPart | None:
     """Return the last text of the message that has the newest text of the user."""
     return next((one for one in reversed(asked) if one.place.message == question and one.part.kind == "text"), None)
 
 
-def _make_last_key(one: _Asked) -> bytes:
+def _make_last_key(one: AskedPart) -> bytes:
     """Return the key under which the last text is remembered of the message in which this one was refused."""
     return b"last" + one.key
 
@@ -293,9 +297,9 @@ def _find_judged(
     """Return the beginning of a conversation as the guard has let it pass in an earlier request."""
     if known is None:
         return ()
-    kept: tuple[tuple[Message, ...], float] | None = known.find((*what, "whole"), messages)
-    kept = kept or known.find(what, messages)
-    return () if kept is None or kept[1] < now else kept[0]
+    kept, count = known.find_common(what, messages)
+    judged: tuple[Message, ...] = () if kept is None or kept[1] < now else kept[0][:count]
+    return judged
 
 
 def _refuses(rule: GuardRule, part: TextPart) -> bool:
@@ -313,6 +317,8 @@ def _read_outcome(part: TextPart, verdict: Verdict) -> Remembered:
 
 async def _gather(asked: Sequence[Coroutine[Any, Any, Outcomes]]) -> Outcomes:
     """Wait for all answers."""
+    if len(asked) == 1:
+        return await asked[0]
     outcomes: dict[Place, Remembered] = {}
     failure: GuardError | None = None
     for found, error in await asyncio.gather(*asked):

@@ -1,7 +1,7 @@
 """What is configured of guards and of masking, as the guards use it."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -80,6 +80,22 @@ class GuardRule(Struct, frozen=True):
             self.sends_tools,
         )
         return hashlib.blake2b(msgspec.json.encode(decides), digest_size=16).digest()
+
+
+class WindowRules(Struct, frozen=True):
+    """How texts are cut into windows; `characters` 0: not at all."""
+
+    characters: int = 0
+    overlap: int = 0
+    withholds_reasoning: bool = False
+
+
+def make_window_rules(rules: Sequence[GuardRule]) -> WindowRules:
+    withholds = any(rule.reasoning == "withhold" for rule in rules)
+    if not rules or any(rule.stream == "block" for rule in rules):
+        return WindowRules(withholds_reasoning=withholds)
+    sizes, overlaps = [rule.window_characters for rule in rules], [rule.overlap_characters for rule in rules]
+    return WindowRules(max(sizes), max(overlaps), withholds)
 
 
 class Exempted(Struct, frozen=True):

@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.guards.detectors import Find, Span
+from app.guards.detectors import Find
 from app.guards.rules import Exempted, SecretRule
+from app.guards.spans import Span
 
 MAX_RULES = 5_000
 _MAX_MEMORY = 4 * 1024 * 1024

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from app.chat.messages import Role
+from app.observe.trace_context import PassedTrace, RequestTrace
 
 PartKind: TypeAlias = Literal["text", "result", "file", "arguments", "reasoning", "image", "tool"]
 Group: TypeAlias = Literal["A", "B", "C"]
@@ -27,6 +28,40 @@ class TextPart(Struct, frozen=True):
     name: str | None = None
     """Of the function, or the file."""
     call_id: str | None = None
+
+
+class Place(Struct, frozen=True):
+    """Where a part is: the number of its message, of the part in it, and of the content of a result."""
+
+    message: int
+    part: int
+    content: int = -1
+
+
+class AskedPart(Struct, frozen=True):
+    """One part, its place, and the key under which its verdict is remembered."""
+
+    place: Place
+    part: TextPart
+    key: bytes
+
+
+class RequestFacts(Struct, frozen=True):
+    """What guards get to know of a request."""
+
+    request_id: str
+    reply_id: str
+    endpoint: str
+    model: str
+    key: str = ""
+    team: str = ""
+    user: str = ""
+    """The end user of the key."""
+    session: str = ""
+    scope: str = ""
+    """Callers with the same scope have the same placeholders, and share verdicts."""
+    headers: Mapping[str, str] = {}
+    trace: PassedTrace | RequestTrace | None = None
 
 
 class Question(Struct, frozen=True):
@@ -68,6 +103,17 @@ class Reject(Struct, frozen=True):
 
 
 Verdict: TypeAlias = Pass | Replace | Reject
+
+
+class JudgedReply(Struct, frozen=True):
+    """What guards have said of a segment."""
+
+    texts: Mapping[str, str] = {}
+    holdback: int = 0
+    refused: tuple[str, str, str | None] | None = None
+    """The guard, its reason, and a category."""
+    failed: tuple[str, ...] = ()
+    """The guards that gave no verdict, and without which it goes on."""
 
 
 class GuardError(Exception):

@@ -9,9 +9,8 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.events import (
@@ -33,8 +32,8 @@ from app.chat.events import (
 from app.chat.policy import PolicyRefusal
 from app.chat.stream import Receiver, Reply
 from app.errors import GuardUnavailable
-from app.guards.rules import GuardRule
-from app.guards.verdicts import PartKind, TextPart
+from app.guards.rules import GuardRule, WindowRules, make_window_rules
+from app.guards.verdicts import JudgedReply, PartKind, TextPart
 
 _SENTENCE_END = re.compile(r"[.!?…]\s|[。！？]|\n")
 _SPACE = re.compile(r"\s")
@@ -62,41 +61,14 @@ REPLACED = (
 WITHHELD_REASONING = "the reasoning of this reply is withheld by policy"
 
 
-class JudgedReply(Struct, frozen=True):
-    """What guards have said of a segment."""
-
-    texts: Mapping[str, str] = {}
-    holdback: int = 0
-    refused: tuple[str, str, str | None] | None = None
-    """The guard, its reason, and a category."""
-    failed: tuple[str, ...] = ()
-    """The guards that gave no verdict, and without which it goes on."""
-
-
 class Judge(Protocol):
     def __call__(self, parts: Sequence[TextPart], *, final: bool, overlap: str) -> Coroutine[Any, Any, JudgedReply]:
         """`overlap` is what was released before of the first part, with which its new text must begin."""
 
 
-class Segment(Struct, frozen=True):
+class Segment(NamedTuple):
     events: list[Event]
     end: Finish | None = None
-
-
-class WindowRules(Struct, frozen=True):
-    """How texts are cut into windows; `characters` 0: not at all."""
-
-    characters: int = 0
-    overlap: int = 0
-    withholds_reasoning: bool = False
-
-
-def make_window_rules(rules: Sequence[GuardRule]) -> WindowRules:
-    withholds = any(rule.reasoning == "withhold" for rule in rules)
-    if not rules or any(rule.stream == "block" for rule in rules):
-        return WindowRules(withholds_reasoning=withholds)
-    sizes, overlaps = [rule.window_characters for rule in rules], [rule.overlap_characters for rule in rules]
-    return WindowRules(max(sizes), max(overlaps), withholds)
 
 
 class Segmenter:
@@ -321,8 +293,9 @@ class WatchedReply:
             if out and self._receiver is not None:
                 self._receiver.on_events(out)
             return
+        is_whole = out is events and not self._seen and not overlap
         self._seen += out
-        seen = list_reply_parts(self._seen)
+        seen = parts if is_whole else list_reply_parts(self._seen)
         self._remember(seen, self._failed)
         if self._watches:
             self._start_observer(seen)

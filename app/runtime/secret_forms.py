@@ -12,12 +12,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from app.runtime.text_tests import TextTest, make_text_test, make_words_test
 
 
-class SecretForm(Struct, frozen=True):
+class SecretForm(NamedTuple):
     """One form."""
 
     keywords: tuple[str, ...]

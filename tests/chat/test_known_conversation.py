@@ -89,6 +89,20 @@ def test_what_was_made_of_an_equal_list_is_made_again(changed: dict[str, Any]) -
     assert known.find_whole("what", [changed, 1]) is None
 
 
+def test_what_is_common_ends_at_the_first_that_is_not_the_same() -> None:
+    known, messages = KnownConversation(), [Message("user", (Text(str(number)),)) for number in range(4)]
+    assert known.find_common("what", messages) == (None, 0)
+    known.keep("what", messages, "made")
+    copied = copy.deepcopy(messages)
+    changed = [*copied[:2], Message("user", (Text("2"),), path="a"), copied[3]]
+
+    assert known.find_common("what", [*copied, messages[0]]) == ("made", 4)
+    assert known.find_common("what", copied[:3]) == ("made", 3)
+    assert known.find_common("what", changed) == ("made", 2)
+    assert known.find_common("what", []) == ("made", 0)
+    assert known.find_common("other", messages) == (None, 0)
+
+
 def test_the_last_of_a_kind_is_kept() -> None:
     known = KnownConversation()
     known.keep("what", (1,), "first")

@@ -4,7 +4,8 @@ import time
 from collections.abc import Iterable
 
 import pytest
-from app.guards.detectors import DETECTORS, Span, choose_spans, make_pattern
+from app.guards.detectors import DETECTORS, choose_spans, make_pattern
+from app.guards.spans import Span
 
 from tests.each_case import each_case
 

@@ -14,16 +14,8 @@ from app.chat.events import (
     ToolCallDelta,
 )
 from app.chat.policy import PolicyRefusal
-from app.guards.rules import GuardRule
-from app.guards.watch import (
-    RefusalStage,
-    Segmenter,
-    WindowRules,
-    find_window_end,
-    list_reply_parts,
-    make_window_rules,
-    replace_reply_texts,
-)
+from app.guards.rules import GuardRule, WindowRules, make_window_rules
+from app.guards.watch import RefusalStage, Segmenter, find_window_end, list_reply_parts, replace_reply_texts
 from hypothesis import given
 from hypothesis import strategies as st
 

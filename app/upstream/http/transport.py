@@ -107,6 +107,38 @@ class PushStream(httpx.AsyncByteStream):
             self.body.release()
 
 
+class BodyTooLarge(Exception):
+    """A body has more bytes than its reader takes."""
+
+
+async def read_whole(body: ResponseBody, max_bytes: int) -> bytes:
+    """Return the whole body as it was sent, and end its exchange. Raises BodyTooLarge and httpx.TransportError."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    data = bytearray()
+
+    def on_data(piece: bytes) -> None:
+        data.extend(piece)
+        if len(data) > max_bytes:
+            on_end(BodyTooLarge())
+
+    def on_end(error: Exception | None) -> None:
+        if ended.done():
+            return
+        if error is None:
+            ended.set_result(None)
+        else:
+            ended.set_exception(error)
+
+    try:
+        body.push(on_data, on_end)
+        await ended
+    except BaseException:
+        body.abort()
+        raise
+    body.release()
+    return bytes(data)
+
+
 class UpstreamTransport(Protocol):
     """Sends the requests to model servers: those for replies with `post`, all others as requests of httpx."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from app.upstream.http.pool import PoolKey
-from app.upstream.http.transport import PushStream, PushTransport
+from app.upstream.http.transport import BodyTooLarge, PushStream, PushTransport, make_request_head, read_whole
 
 from tests.each_case import each_case
 from tests.scripted_server import Reply, ScriptedServer
@@ -82,6 +82,42 @@ async def exchange(
 ) -> tuple[int, bytes]:
     response = await transport.handle_async_request(post(url, body, share, **timeout))
     return response.status_code, await push(response).all()
+
+
+async def read(transport: PushTransport, url: str, max_bytes: int) -> bytes:
+    head = make_request_head(b"POST", httpx.URL(url), httpx.Headers({"host": "h"}), MANY)
+    async with asyncio.timeout(5):
+        return await read_whole(await transport.post(head, b"{}", 5, 5), max_bytes)
+
+
+async def test_a_body_is_read_whole_and_its_connection_used_again() -> None:
+    chunked = Reply([b"he", b"", b"llo"], chunked=True)
+    async with ScriptedServer(chunked, Reply([b"hel", b"lo"], headers=LONG)) as server, transporting() as transport:
+        assert [await read(transport, server.url, 5) for _ in range(2)] == [b"hello", b"hello"]
+        assert len(server.connections) == 1
+        assert transport.idle_connections == 1
+
+
+async def test_a_body_that_is_too_long_or_cut_is_not_read_and_its_connection_closed() -> None:
+    without_end = Reply([b"x" * 3] * 3, headers={"content-length": "100"}, abrupt=True)
+    async with ScriptedServer(Reply([b"hello"], headers=LONG), without_end) as server, transporting() as transport:
+        with pytest.raises(BodyTooLarge):
+            await read(transport, server.url, 4)
+        with pytest.raises(httpx.TransportError):
+            await read(transport, server.url, 1000)
+        await asyncio.sleep(0)
+        assert transport.open_connections == 0
+
+
+async def test_a_reader_of_a_whole_body_that_is_cancelled_closes_the_connection() -> None:
+    never = asyncio.Event()
+    async with ScriptedServer(Reply([b"he", never], headers=LONG)) as server, transporting() as transport:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await read(transport, server.url, 100)
+        await asyncio.sleep(0)
+        assert transport.open_connections == 0
+        never.set()
 
 
 SEVERAL_LENGTHS = [
