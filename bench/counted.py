@@ -22,7 +22,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,7 +55,8 @@ NO_STORE = b"Cache-Control: no-store\r\n"
 class CountedLoop(uvloop.Loop):
     """An event loop whose time passes only when told, and whose connections end in this process."""
 
-    def __init__(self, connect: Callable[[asyncio.Protocol], asyncio.Transport]) -> None:
+    def __init__(self, connect: Callable[[asyncio.Protocol, int | None], asyncio.Transport]) -> None:
+        """`connect` makes the other end of a connection to a port."""
         super().__init__()
         self._connect = connect
         self._now = 1000.0
@@ -103,7 +104,7 @@ class CountedLoop(uvloop.Loop):
         self, protocol_factory: Callable[[], Any], host: str | None = None, port: int | None = None, **_: Any
     ) -> tuple[asyncio.Transport, Any]:
         protocol = protocol_factory()
-        transport = self._connect(protocol)
+        transport = self._connect(protocol, port)
         protocol.connection_made(transport)
         return transport, protocol
 
@@ -204,6 +205,12 @@ class ModelServer(End):
         if data is not None:
             self.protocol.data_received(data)
             self._call_soon(self._send, reads)
+
+
+class GuardServer(ModelServer):
+    """The end of a guard: lets everything pass."""
+
+    reads = (b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 18\r\n\r\n{"verdict":"pass"}',)
 
 
 # -- what is said ---------------------------------------------------------------------------------------------------
@@ -485,16 +492,17 @@ TURNS = 20
 """More than are sent of a case."""
 
 
-def turn_cases() -> Iterator[Case]:
+def turn_cases(paths: Iterable[str] = WRITERS, name_of_case: str = "{} turn {}") -> Iterator[Case]:
     session = make_conversation(TURN_ROUNDS + TURNS, TURN_FUNCTIONS, TURNS)
-    for path, write in WRITERS.items():
+    for path in paths:
+        write = WRITERS[path]
         first = [make_conversation(TURN_ROUNDS, TURN_FUNCTIONS, number) for number in range(TURNS)]
         # The requests that are counted, after the warm-up, have as many rounds as the first ones.
         grown = [session.until(TURN_ROUNDS - WARM_UP - 1 + number) for number in range(TURNS)]
         for name, conversations in (("first", first), ("continued", grown)):
             sent_to = find_path(path, "mock")
             posts = [post(write(each, "mock"), path=sent_to, headers=NO_STORE) for each in conversations]
-            yield Case(f"{name} turn {path}", posts.__getitem__, chunks(3), 3, 1)
+            yield Case(name_of_case.format(name, path), posts.__getitem__, chunks(3), 3, 1)
 
 
 SERVERS: dict[str, Callable[[int], tuple[bytes, ...]]] = {
@@ -527,7 +535,21 @@ upstreams = ["messages"]
 [models.gemini]
 upstreams = ["gemini"]
 """
-"""Of the group `apis`, as parley.toml in the working folder."""
+GUARD_PORT = 8
+SETTINGS_OF_GROUPS = {
+    "apis": SETTINGS,
+    "service": f"""
+[guards.policy]
+url = "http://127.0.0.1:{GUARD_PORT}/verdict"
+""",
+    "masking": f"""
+[masking]
+key = "{"01234567" * 8}"
+[guards.values]
+detectors = ["email", "card", "iban", "phone", "ip", "secrets"]
+""",
+}
+"""The parley.toml in the working folder, of groups that have one."""
 
 
 def _ask_in(language: str, conversation: Conversation, model: str) -> bytes:
@@ -551,11 +573,19 @@ def api_cases() -> Iterator[Case]:
         yield Case(f"turn {path} {model}", posts.__getitem__, reads(3), 3, 1)
 
 
+def guarded_cases(guard: str) -> Iterator[Case]:
+    posts = [post(question(f"{QUESTION} {number:012}"), headers=NO_STORE) for number in range(100)]
+    yield Case(f"whole {guard}", posts.__getitem__, chunks(3))
+    yield from turn_cases(["/v1/messages"], f"{{}} turn {guard}")
+
+
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "whole": whole_cases,
     "stream": stream_cases,
     "turn": turn_cases,
     "apis": api_cases,
+    "service": partial(guarded_cases, "service"),
+    "masking": partial(guarded_cases, "masking"),
 }
 
 
@@ -623,10 +653,10 @@ def _make_repeatable() -> None:
 
 def main() -> None:
     _make_repeatable()
-    if sys.argv[2] == "apis":
-        Path("parley.toml").write_text(SETTINGS)
+    if sys.argv[2] in SETTINGS_OF_GROUPS:
+        Path("parley.toml").write_text(SETTINGS_OF_GROUPS[sys.argv[2]])
     library = ctypes.PyDLL(sys.argv[1])
-    loop = CountedLoop(lambda protocol: ModelServer(loop, protocol))
+    loop = CountedLoop(lambda protocol, port: (GuardServer if port == GUARD_PORT else ModelServer)(loop, protocol))
     asyncio.set_event_loop(loop)
     loop.run_until_complete(_count_all(loop, library, sys.argv[2]))
 

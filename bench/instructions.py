@@ -75,6 +75,12 @@ FIGURES = (
     Figure("agent turn of 20 rounds, continued: anthropic", "continued turn /v1/messages"),
     Figure("agent turn of 20 rounds, continued: responses", "continued turn /v1/responses"),
     Figure("agent turn of 20 rounds, continued: gemini", "continued turn /v1beta/models"),
+    Figure("short whole reply, no-store, a service as guard", "whole service"),
+    Figure("agent turn of 20 rounds, the first: anthropic, a service as guard", "first turn service"),
+    Figure("agent turn of 20 rounds, continued: anthropic, a service as guard", "continued turn service"),
+    Figure("short whole reply, no-store, values masked", "whole masking"),
+    Figure("agent turn of 20 rounds, the first: anthropic, values masked", "first turn masking"),
+    Figure("agent turn of 20 rounds, continued: anthropic, values masked", "continued turn masking"),
     *(
         Figure(f"chunk, one in a read: {path} to {api}", f"210 chunks {path} {api}", f"10 chunks {path} {api}", CHUNKS)
         for path, api in CHUNK_PAIRS

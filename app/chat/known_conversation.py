@@ -6,6 +6,7 @@ from operator import is_not
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 Made = TypeVar("Made")
 T = TypeVar("T", int, tuple[Any, ...])
@@ -36,14 +37,16 @@ def is_same(first: Any, second: Any) -> bool:
     if issubclass(kind, dict):
         return len(first) == len(second) and _are_same(first, second) and _are_same(first.values(), second.values())
     if issubclass(kind, Struct):
-        names = kind.__struct_fields__
-        return _are_same([getattr(first, name) for name in names], [getattr(second, name) for name in names])
+        return _are_same(astuple(first), astuple(second))
     return False
 
 
 def _are_same(first: Iterable[Any], second: Iterable[Any]) -> bool:
     """Whether each of the first ones is the same as the second one at its place; there are as many of both."""
-    return all([one is other or is_same(one, other) for one, other in zip(first, second, strict=True)])
+    for one, other in zip(first, second, strict=True):
+        if one is not other and not is_same(one, other):
+            return False
+    return True
 
 
 _LISTS = (list, tuple)
