@@ -12,6 +12,7 @@ growing waits; then the fallback models, each in the same way but without retrie
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -31,7 +32,7 @@ from app.endpoints.urls import join_url
 from app.errors import ParleyError, UpstreamFailed
 from app.params import find_max_tokens
 from app.routing.exchange import EmptyReply, Exchange, ExchangeOptions
-from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad, count_move
+from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad, count_move, make_use
 from app.routing.retry_budget import RetryBudget
 from app.routing.route import Deployment, ModelRoute, PassingRequest, PreparedRequest
 from app.routing.upstream_state import LatencyWindow
@@ -157,7 +158,7 @@ class UpstreamCaller:
         if prepared.has_one_attempt:
             return (await self._send(prepared, 0, reply_id, options)).record_answer()
         deadline = None if route.deadline_seconds is None else now + route.deadline_seconds
-        members = self._states.members(route)
+        members = self._find_members(prepared, attempts)
         retries, has_fallbacks = prepared.max_retries, route.has_fallbacks
         seconds = route.deadline_seconds or 0.0
         call = _Call(
@@ -194,6 +195,9 @@ class UpstreamCaller:
             first_token = self._first_tokens.setdefault(prepared.route.model, LatencyWindow())
         return ExchangeOptions(attempts, fallback_model, first_token, prepared.wait_seconds)
 
+    def _find_members(self, prepared: PreparedRequest, attempts: AttemptLog) -> list[PoolMember]:
+        return self._states.members(prepared.route, prepared.endpoint, attempts.caller)
+
     async def _open_fallback(
         self, model: str, call: _Call, prepare_fallback: PrepareFallback, *, is_last: bool
     ) -> Reply | None:
@@ -203,7 +207,7 @@ class UpstreamCaller:
             prepared = await prepare_fallback(model)
             if prepared.error is not None:
                 return None
-            members = self._states.members(prepared.route)
+            members = self._find_members(prepared, call.options.attempts)
             if not is_last and not _any_available(members):
                 return None
             options = self._make_options(prepared, call.options.attempts, prepared.route.model)
@@ -231,6 +235,8 @@ class UpstreamCaller:
             except UpstreamFailed as error:
                 failure = error
                 empty = error if isinstance(error, EmptyReply) else empty
+                if causes.is_of_account(failure.fault):
+                    member.refused_until = math.inf  # by this request it is asked again only if no other one can be
             in_first_round = retries == 0 and bool(untried)
             lasts = causes.is_of_server(failure.fault)
             repeats = retries < call.max_retries and failure.retryable
@@ -363,6 +369,9 @@ class UpstreamCaller:
         if options.attempts.sent_at is None:
             options.attempts.sent_at = time.perf_counter()
         exchange = Exchange(self._states.get(target), configured, options, asyncio.get_running_loop().time)
+        refusals, use = self._states.refusals, make_use(deployment, prepared.endpoint)
+        caller = options.attempts.caller
+        refusals.begin(use, caller, _loop_time(), random.random())
         timer = None if deadline is None else asyncio.timeout_at(deadline)
         try:
             starting = self._start(
@@ -378,6 +387,8 @@ class UpstreamCaller:
             raise
         except UpstreamFailed as failure:
             exchange.on_failed(failure.fault)
+            if causes.is_of_account(failure.fault):
+                refusals.on_refused(use, caller, _loop_time(), random.random())
             if prepared.passing is not None:  # its own path says nothing of the base_url
                 exchange.log_failure(failure.fault)
                 raise
@@ -392,6 +403,7 @@ class UpstreamCaller:
             exchange.time_out(fault, deadline_seconds)
             exchange.log_failure(fault)
             raise UpstreamFailed(fault) from error
+        refusals.on_answered(use)
         return exchange
 
     async def _start(
@@ -583,7 +595,7 @@ class FallbackStage:
 
 def _any_available(members: Sequence[PoolMember]) -> bool:
     now = _loop_time()
-    return any(member.state.is_available(now) for member in members)
+    return any(member.is_available(now) for member in members)
 
 
 async def _first_success(tasks: Sequence["asyncio.Task[Exchange]"]) -> Exchange:

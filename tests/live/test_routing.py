@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from app.access import hash_key
 from app.config.settings import Settings
 from app.routing import RetryBudget
 
@@ -278,6 +279,58 @@ async def test_fallbacks_are_tried_in_order_and_at_once_if_no_upstream_is_availa
             assert reply.status == 502
             assert reply.body["error"]["upstream"]["name"] == "a"  # the pool is never empty
             assert reply.outcomes == ["c server_error", "a server_error"]
+
+
+async def no_such_model(exchange: Exchange) -> None:
+    body = b'{"error":{"message":"no such model","code":"model_not_found"}}'
+    await exchange.send(b"HTTP/1.1 404 No\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+
+
+@pytest.mark.parametrize("refused", [REFUSED, with_status(402), with_status(403), no_such_model])
+async def test_a_server_that_refuses_the_gateways_account_is_not_asked_first_again(refused: Script) -> None:
+    models = {
+        **AB,
+        "n": {"upstreams": ["c"], "fallbacks": ["small", "last"]},
+        "small": {"upstreams": ["a"], "name": "m"},
+        "last": {"upstreams": ["b"]},
+    }
+    async with FaultServer(a=refused, b=good, c=refused) as server:
+        async with serving_with(tree(server, models)) as gateway:
+            replies = [await ask(gateway) for _ in range(40)]  # more than a process may retry in ten seconds
+            assert {reply.status for reply in replies} == {200}
+            assert (server.requests.count("a"), server.requests.count("b")) == (1, 40)
+            for _ in range(3):
+                reply = await ask(gateway, model="n")
+                assert (reply.status, reply.body["model"]) == (200, "last")
+                assert (server.requests.count("c"), server.requests.count("a")) == (1, 1)
+            server.scripts["b"] = DOWN
+            assert (await ask(gateway)).outcomes[0].startswith("b ")
+            assert server.requests[-1] == "a"  # asked, where no other one answers
+            server.scripts["a"] = good
+            assert (await ask(gateway)).outcomes == ["b server_error", "a ok"]
+            assert (await ask(gateway)).outcomes == ["a ok"]
+
+
+async def test_a_refusal_of_one_callers_request_keeps_no_other_caller_from_the_server() -> None:
+    keys = {name: {"sha256": hash_key(name * 10)} for name in ("alice", "bobby")}
+    async with FaultServer(a=REFUSED, b=good) as server:
+        what = Settings.model_validate(tree(server, AB).model_dump(exclude_unset=True) | {"keys": keys})
+        async with serving_with(what) as gateway:
+
+            async def ask_as(name: str) -> list[str]:
+                async with calling(gateway.address) as caller:
+                    caller.more_headers = f"x-api-key: {name * 10}\r\n"
+                    status, raw = await caller.reply(stream=False, cache={"mode": "off"})
+                return Reply(status, caller.headers, json.loads(raw)).outcomes
+
+            assert await ask_as("alice") == ["a authentication", "b ok"]
+            assert await ask_as("alice") == ["b ok"]
+            server.scripts["a"] = good
+            assert await ask_as("bobby") == ["a ok"]  # which shows that the server takes the gateway's key
+            assert await ask_as("alice") == ["a ok"]
+            server.scripts["a"] = REFUSED
+            assert await ask_as("alice") == await ask_as("bobby") == ["a authentication", "b ok"]
+            assert await ask_as("alice") == await ask_as("bobby") == ["b ok"]
 
 
 async def test_a_fallback_does_not_wait_for_upstreams_that_are_not_available() -> None:
