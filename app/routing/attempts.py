@@ -235,8 +235,9 @@ class UpstreamCaller:
             except UpstreamFailed as error:
                 failure = error
                 empty = error if isinstance(error, EmptyReply) else empty
-                if causes.is_of_account(failure.fault):
-                    member.refused_until = math.inf  # by this request it is asked again only if no other one can be
+            refused = causes.is_of_account(failure.fault)
+            if refused:
+                member.refused_until = math.inf  # by this request it is asked again only if no other one can be
             in_first_round = retries == 0 and bool(untried)
             lasts = causes.is_of_server(failure.fault)
             repeats = retries < call.max_retries and failure.retryable
@@ -249,7 +250,8 @@ class UpstreamCaller:
                 seconds = self._retry_wait_seconds(call, failure, member, retries)
                 retries += 1
                 untried = untried or list(call.members)
-            if seconds is None or not self._budget.take(_loop_time()):
+            # A server that refuses the account has little to do for it, and is not asked again.
+            if seconds is None or not (refused or self._budget.take(_loop_time())):
                 raise empty or failure
             if seconds:
                 await asyncio.sleep(seconds)

@@ -481,6 +481,11 @@ async def test_retries_stop_when_the_budget_of_the_process_is_used_up() -> None:
         async with serving_with(tree(server, models), retry_budget=RetryBudget(share=0.0, minimum=1)) as gateway:
             assert len((await ask(gateway)).outcomes) == 2
             assert len((await ask(gateway)).outcomes) == 1
+            server.scripts["a"] = REFUSED
+            assert (await ask(gateway)).outcomes == [
+                "a authentication",
+                "b server_error",
+            ]  # the server had little to do
 
 
 async def test_a_conversation_keeps_its_server_with_the_strategy_prefix() -> None:
