@@ -173,7 +173,7 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             "permission",
-            r"(account|organi[sz]ation|workspace) (has been|is|was) (disabled|deactivated|restricted|suspended|blocked)|"
+            r"(account|organi[sz]ation|workspace) (has been|is|was) (disabled|deactivated|restricted|suspended)|"
             r"deactivated account|account_deactivated|(region|territory|location) (is )?not supported|"
             r"unsupported_country",
         ),
