@@ -223,6 +223,7 @@ class UpstreamCaller:
         untried = list(call.members)
         retries = 0
         empty: EmptyReply | None = None
+        shown: UpstreamFailed | None = None
         while True:
             member = self._choose(call, untried)
             untried.remove(member)
@@ -238,13 +239,15 @@ class UpstreamCaller:
             refused = causes.is_of_account(failure.fault)
             if refused:
                 member.refused_until = math.inf  # by this request it is asked again only if no other one can be
+            if shown is None or not refused:  # else the caller would take the fault of the other server for lasting
+                shown = failure
             in_first_round = retries == 0 and bool(untried)
             lasts = causes.is_of_server(failure.fault)
             repeats = retries < call.max_retries and failure.retryable
             if not (failure.retryable or lasts) or not (in_first_round or repeats) or call.is_over:
-                raise empty or failure
+                raise empty or shown
             if call.skips_unavailable and not _any_available(untried or call.members):
-                raise empty or failure
+                raise empty or shown
             seconds: float | None = 0.0
             if not in_first_round:
                 seconds = self._retry_wait_seconds(call, failure, member, retries)
@@ -252,7 +255,7 @@ class UpstreamCaller:
                 untried = untried or list(call.members)
             # A server that refuses the account has little to do for it, and is not asked again.
             if seconds is None or not (refused or self._budget.take(_loop_time())):
-                raise empty or failure
+                raise empty or shown
             if seconds:
                 await asyncio.sleep(seconds)
 

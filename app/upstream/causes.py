@@ -187,7 +187,8 @@ def is_of_account(fault: Fault) -> bool:
 
 def is_of_server(fault: Fault) -> bool:
     """Whether another server may answer, though this one would refuse the request again."""
-    return fault.cause in LASTING_WORDS or is_of_account(fault)
+    is_no_reply = fault.code == "upstream_protocol" and fault.cause != REPLY_TOO_LARGE.word
+    return fault.cause in LASTING_WORDS or is_of_account(fault) or is_no_reply
 
 
 _BY_WORD = {cause.word: cause for cause in list(globals().values()) if isinstance(cause, Cause)}

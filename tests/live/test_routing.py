@@ -12,13 +12,16 @@ from app.config.settings import Settings
 from app.routing import RetryBudget
 
 from tests.fault_server import (
+    CHUNKED,
     FINISH,
     STREAM,
     Exchange,
     FaultServer,
     Script,
     black_hole,
+    chunk,
     good,
+    not_events,
     say,
     stall_after_comment,
     stall_after_head,
@@ -309,6 +312,34 @@ async def test_a_server_that_refuses_the_gateways_account_is_not_asked_first_aga
             server.scripts["a"] = good
             assert (await ask(gateway)).outcomes == ["b server_error", "a ok"]
             assert (await ask(gateway)).outcomes == ["a ok"]
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+async def test_a_refused_account_is_not_the_error_where_another_server_has_failed(order: str) -> None:
+    models = {"m": {"upstreams": [{"name": name, "priority": at} for at, name in enumerate(order, 1)]}}
+    async with FaultServer(a=with_status(503), b=REFUSED) as server:
+        async with serving_with(tree(server, models)) as gateway:
+            for _ in range(3):
+                error = (await ask(gateway)).body["error"]
+                assert (error["code"], error["retryable"], error["upstream"]["name"]) == ("overloaded", True, "a")
+
+
+async def broken_json(exchange: Exchange) -> None:
+    await exchange.send(CHUNKED, chunk(b'data: {"choices":[{"index":0,"delta":{"content":"f\n\n'), chunk(FINISH))
+
+
+@pytest.mark.parametrize("script", [not_events, broken_json, with_status(302)])
+async def test_another_server_is_asked_where_one_does_not_send_a_reply(script: Script) -> None:
+    models = {**AB, "n": {"upstreams": ["a"], "fallbacks": ["o"]}, "o": {"upstreams": ["b"]}}
+    async with FaultServer(a=script, b=good) as server:
+        async with serving_with(tree(server, models)) as gateway:
+            for stream in (False, True):
+                for model in "mn":
+                    async with calling(gateway.address) as caller:
+                        assert (await caller.reply(stream=stream, model=model, cache={"mode": "off"}))[0] == 200
+                    assert server.requests[-2:] == ["a", "b"]
+            server.scripts["b"] = script
+            assert (await ask(gateway)).body["error"]["code"] == "upstream_protocol"
 
 
 async def test_a_refusal_of_one_callers_request_keeps_no_other_caller_from_the_server() -> None:
