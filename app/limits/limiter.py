@@ -223,8 +223,8 @@ class Limiter:
 
         `prompt_tokens` is called only if tokens or money are limited. Without `max_tokens`, up to `default_tokens` are
         reserved for the reply, and fewer if less is left of the limit. `most_tokens` returns how many the reply may
-        have at most, for limits of spending; it is called only if there are some. `find_units` returns what else it may be
-        billed for then, as `Price.compute_cost` takes it: one of each if that is more.
+        have at most, for limits of spending; it is called only if there are some. `find_units` returns what else it may
+        be billed for then, as `Price.compute_cost` takes it: one of each if that is more.
         """
         name = model if model in self._models or model in self._free else ""
         user = None if caller.user is None else self._users.choose_counted(caller.name, caller.user)
