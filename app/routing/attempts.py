@@ -3,8 +3,8 @@
 This is where a request is sent again, only while the caller has received nothing of a reply and the fault is one that
 may be retried (`Fault.transient`). `upstream/http` sends it once more after a connection that the server had closed,
 and with a new credential after a refused one. The head of a response does not count as a reply: a server may
-stall or fail after it. So where there is another server to try, the reply is opened at the first token that is a part
-of an answer. An empty reply is treated like an error; it is returned if no request brings a better one.
+stall or fail after it. So where there is another server to try, or one has failed, the reply is opened at the first
+token that is a part of an answer. An empty reply is treated like an error; it is returned if no request brings a better one.
 
 The order: each upstream of the model once, those that are available first; then `max_retries` more requests with
 growing waits; then the fallback models, each in the same way but without retries.
@@ -227,10 +227,11 @@ class UpstreamCaller:
         while True:
             member = self._choose(call, untried)
             untried.remove(member)
-            more = retries < call.max_retries or (retries == 0 and bool(untried))
+            may_repeat = retries < call.max_retries or (retries == 0 and bool(untried))
+            waits = may_repeat or call.has_fallbacks or shown is not None  # the last of several faults is a status, too
             try:
-                exchange = await self._send_with_hedge(call, member, untried, wait=more)
-                if more or call.has_fallbacks:
+                exchange = await self._send_with_hedge(call, member, untried, wait=waits)
+                if waits:
                     await self._wait_for_answer(call, exchange)
                 return exchange.record_answer()
             except UpstreamFailed as error:
@@ -307,8 +308,7 @@ class UpstreamCaller:
         other request is cancelled and its connection closed. A member that is chosen is removed from `untried`."""
         delay = self._hedge_delay(call)
         if delay is None:
-            wait = wait or call.has_fallbacks or call.deadline is not None
-            return await self._send_to(call, member, wait=wait)
+            return await self._send_to(call, member, wait=wait or call.deadline is not None)
         tasks = [asyncio.ensure_future(self._send_to(call, member, wait=True))]
         winner: Exchange | None = None
         try:

@@ -342,6 +342,25 @@ async def test_another_server_is_asked_where_one_does_not_send_a_reply(script: S
             assert (await ask(gateway)).body["error"]["code"] == "upstream_protocol"
 
 
+async def overloaded_message(exchange: Exchange) -> None:
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"type": "message", "role": "assistant", "content": []}},
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+    ]
+    lines = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
+    await exchange.send(CHUNKED, *map(chunk, lines), chunk(b""))
+
+
+async def test_a_stream_of_which_all_servers_fail_before_an_answer_has_an_errors_status() -> None:
+    speaks = {"api": "messages"}
+    async with FaultServer(a=overloaded_message, b=overloaded_message) as server:
+        async with serving_with(tree(server, AB, a=speaks, b=speaks)) as gateway, light_client(gateway.url) as client:
+            body = {"model": "m", "max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "Hello"}]}
+            answer = await client.post("/v1/messages", json=body)
+            assert (answer.status_code, answer.json()["error"]["type"]) == (529, "overloaded_error")
+            assert server.requests == ["a", "b"]
+
+
 async def test_a_refusal_of_one_callers_request_keeps_no_other_caller_from_the_server() -> None:
     keys = {name: {"sha256": hash_key(name * 10)} for name in ("alice", "bobby")}
     async with FaultServer(a=REFUSED, b=good) as server:
