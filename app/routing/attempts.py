@@ -4,7 +4,8 @@ This is where a request is sent again, only while the caller has received nothin
 may be retried (`Fault.transient`). `upstream/http` sends it once more after a connection that the server had closed,
 and with a new credential after a refused one. The head of a response does not count as a reply: a server may
 stall or fail after it. So where there is another server to try, or one has failed, the reply is opened at the first
-token that is a part of an answer. An empty reply is treated like an error; it is returned if no request brings a better one.
+token that is a part of an answer. An empty reply is treated like an error; it is returned if no request brings a better
+one.
 
 The order: each upstream of the model once, those that are available first; then `max_retries` more requests with
 growing waits; then the fallback models, each in the same way but without retries.
