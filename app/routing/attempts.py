@@ -8,10 +8,12 @@ token that is a part of an answer. An empty reply is treated like an error; it i
 one.
 
 The order: each upstream of the model once, those that are available first; then `max_retries` more requests with
-growing waits; then the fallback models, each in the same way but without retries.
+growing waits; then the fallback models, each in the same way but without retries; then the upstreams of the model that
+were left out for them because they were not available.
 """
 
 import asyncio
+import contextlib
 import logging
 import math
 import random
@@ -166,14 +168,13 @@ class UpstreamCaller:
             prepared, reply_id, options, members, deadline, seconds, retries, has_fallbacks, bool(route.fallbacks)
         )
         attempts.shown = len(members) > 1 or call.has_fallbacks
-        error, skipped = prepared.error, False
-        if error is None:
-            skipped = bool(route.fallbacks) and not _any_available(members)
-        if error is None and not skipped:
+        error, left_out = prepared.error, members
+        if error is None and (not route.fallbacks or _any_available(members)):
             try:
                 return await self._open_model(call)
             except UpstreamFailed as failure:
                 error = failure
+                left_out = [member for member in members if not member.asked]
         if prepare_fallback is not None:
             names = route.fallbacks if error is None else route.fallbacks_after(error)
             for name in names:
@@ -182,11 +183,16 @@ class UpstreamCaller:
                 reply = await self._open_fallback(name, call, prepare_fallback, is_last=name == names[-1])
                 if reply is not None:
                     return reply
+        last = replace(call, members=left_out, skips_unavailable=False)
+        if error is None:
+            return await self._open_model(last)
+        goes_on = isinstance(error, UpstreamFailed) and _may_go_on(error) and not call.is_over
+        if call.skips_unavailable and left_out and goes_on and self._budget.take(_loop_time()):
+            with contextlib.suppress(UpstreamFailed):
+                return await self._open_model(last)
         if isinstance(error, EmptyReply):
             return error.reply
-        if error is not None:
-            raise error
-        return await self._open_model(call)
+        raise error
 
     def _make_options(
         self, prepared: PreparedRequest, attempts: AttemptLog, fallback_model: str | None
@@ -244,9 +250,8 @@ class UpstreamCaller:
             if shown is None or not refused:  # else the caller would take the fault of the other server for lasting
                 shown = failure
             in_first_round = retries == 0 and bool(untried)
-            lasts = causes.is_of_server(failure.fault)
             repeats = retries < call.max_retries and failure.retryable
-            if not (failure.retryable or lasts) or not (in_first_round or repeats) or call.is_over:
+            if not _may_go_on(failure) or not (in_first_round or repeats) or call.is_over:
                 raise empty or shown
             if call.skips_unavailable and not _any_available(untried or call.members):
                 raise empty or shown
@@ -346,6 +351,7 @@ class UpstreamCaller:
         return window.quantile(0.95) if window is not None and len(window) >= MIN_HEDGE_SAMPLES else None
 
     def _send_to(self, call: _Call, member: PoolMember, *, wait: bool) -> "Coroutine[Any, Any, Exchange]":
+        member.asked = True
         return self._send(
             *(call.prepared, member.index, call.reply_id, call.options, call.deadline, call.deadline_seconds), wait=wait
         )
@@ -602,6 +608,11 @@ class FallbackStage:
 def _any_available(members: Sequence[PoolMember]) -> bool:
     now = _loop_time()
     return any(member.is_available(now) for member in members)
+
+
+def _may_go_on(failure: UpstreamFailed) -> bool:
+    """Whether the request may be sent again, to the same server or to another one."""
+    return failure.retryable or causes.is_of_server(failure.fault)
 
 
 async def _first_success(tasks: Sequence["asyncio.Task[Exchange]"]) -> Exchange:

@@ -14,12 +14,14 @@ from app.upstream.http.client import Target
 class PoolMember:
     """One deployment of a route, with the state of its upstream."""
 
-    __slots__ = ("deployment", "index", "refused_until", "state")
+    __slots__ = ("asked", "deployment", "index", "refused_until", "state")
 
     def __init__(self, index: int, deployment: Deployment, state: UpstreamState, refused_until: float = 0.0) -> None:
         self.index = index
         self.deployment = deployment
         self.state = state
+        self.asked = False
+        """Whether this request was sent to it."""
         self.refused_until = refused_until
         """Until then it is asked only if no other one can be, because it has refused the gateway's account."""
 

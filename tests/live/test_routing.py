@@ -22,6 +22,7 @@ from tests.fault_server import (
     chunk,
     good,
     not_events,
+    refused_context,
     say,
     stall_after_comment,
     stall_after_head,
@@ -381,6 +382,31 @@ async def test_a_refusal_of_one_callers_request_keeps_no_other_caller_from_the_s
             server.scripts["a"] = REFUSED
             assert await ask_as("alice") == await ask_as("bobby") == ["a authentication", "b ok"]
             assert await ask_as("alice") == await ask_as("bobby") == ["b ok"]
+
+
+async def test_servers_that_were_left_out_are_asked_when_no_fallback_answers() -> None:
+    models = {
+        "m": {"upstreams": AB["m"]["upstreams"], "fallbacks": ["n"], "max_retries": 1},
+        "n": {"upstreams": ["c"]},
+    }
+    async with FaultServer(a=DOWN, b=good, c=DOWN) as server:
+        async with serving_with(tree(server, models)) as gateway:
+
+            def cool_down(*names: str) -> None:
+                for state in gateway.context.upstreams:
+                    state.cooldown_until = asyncio.get_running_loop().time() + 60 if state.name in names else 0.0
+
+            cool_down("b")
+            assert (await ask(gateway)).outcomes == ["a server_error", "c server_error", "b ok"]
+            cool_down("a", "b")
+            assert (await ask(gateway)).outcomes == ["c server_error", "a server_error", "b ok"]
+            server.scripts["b"] = REFUSED
+            cool_down("b")
+            reply = await ask(gateway)
+            assert reply.outcomes[:3] == ["a server_error", "c server_error", "b authentication"]
+            assert reply.body["error"]["upstream"]["name"] == "a"
+            server.scripts["a"] = refused_context
+            assert (await ask(gateway)).outcomes == ["a context_length_exceeded"]
 
 
 async def test_a_fallback_does_not_wait_for_upstreams_that_are_not_available() -> None:
