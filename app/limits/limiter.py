@@ -222,9 +222,9 @@ class Limiter:
         RateLimited, QuotaExceeded, or StoreDown if money is limited and cannot be counted.
 
         `prompt_tokens` is called only if tokens or money are limited. Without `max_tokens`, up to `default_tokens` are
-        reserved for the reply, and fewer if the limit is lower. `most_tokens` returns how many the reply may have at
-        most, for limits of spending; it is called only if there are some. `find_units` returns what else it may be
-        billed for then, as `Price.compute_cost` takes it: one of each if that is more.
+        reserved for the reply, and fewer if less is left of the limit. `most_tokens` returns how many the reply may
+        have at most, for limits of spending; it is called only if there are some. `find_units` returns what else it may
+        be billed for then, as `Price.compute_cost` takes it: one of each if that is more.
         """
         name = model if model in self._models or model in self._free else ""
         user = None if caller.user is None else self._users.choose_counted(caller.name, caller.user)
@@ -238,18 +238,17 @@ class Limiter:
         rules = rule_set.rules
         if not rules and not rule_set.spending:
             return Reservation(self._store, model, rule_set, "", 0, 0, []) if self._has_spending_limits else None
-        tokens, most = 0, rule_set.tokens_limit
+        prompt, tokens, most = 0, 0, rule_set.tokens_limit
         if most is not None:
             prompt = prompt_tokens()
             tokens = prompt + (max_tokens or default_tokens)
             if tokens > most and not max_tokens:
                 tokens = max(prompt, most)
-        store, lease = None, ""
-        if self._store is None:
-            taken = self._memory.take(rule_set.windows, tokens)
-        else:
-            lease = f"{self._lease_prefix}-{next(self._leases)}"
-            store, taken = await self._take(self._store, rule_set, tokens, lease)
+        store, lease, taken = await self._take(rule_set, tokens)
+        if not taken.admitted and not max_tokens and (left := _find_tokens_left(taken)) < tokens:
+            tokens = max(prompt, left)
+            if tokens == left:
+                store, lease, taken = await self._take(rule_set, tokens)
         headers = _describe_limits(rule_set.described, taken)
         if not taken.admitted:
             raise _refuse(tokens, taken, headers)
@@ -303,17 +302,19 @@ class Limiter:
             min((rule.limit for rule in rules if rule.kind == "tokens_per_minute"), default=None),
         )
 
-    async def _take(
-        self, store: "RedisLimitStore", rule_set: _RuleSet, tokens: int, lease: str
-    ) -> "tuple[RedisLimitStore | None, Taken]":
+    async def _take(self, rule_set: _RuleSet, tokens: int) -> "tuple[RedisLimitStore | None, str, Taken]":
+        """Return the store that has counted, the lease that it knows, and what it has found."""
+        if self._store is None:
+            return None, "", self._memory.take(rule_set.windows, tokens)
+        lease = f"{self._lease_prefix}-{next(self._leases)}"
         try:
-            taken = await store.take(rule_set.rules, tokens, lease)
+            taken = await self._store.take(rule_set.rules, tokens, lease)
         except StoreUnavailable as error:
             self.memory_reservations += 1
             self._on_unavailable(error)
-            return None, self._memory.take(rule_set.windows, tokens)
+            return None, lease, self._memory.take(rule_set.windows, tokens)
         self._on_answer()
-        return store, taken
+        return self._store, lease, taken
 
     def _on_unavailable(self, error: StoreUnavailable) -> None:
         if not self._down:
@@ -554,6 +555,13 @@ def _format_duration(seconds: float) -> bytes:
 def _format_seconds(seconds: int) -> bytes:
     """Nearly all times are those until the end of the next minute, so they are at most 120 different ones."""
     return b"%ds" % seconds if seconds < 60 else b"%dm%ds" % (seconds // 60, seconds % 60)
+
+
+def _find_tokens_left(taken: Taken) -> int:
+    """Return how many tokens are left of the limit of tokens with the least left."""
+    elapsed = elapsed_part(taken.now)
+    rules = (row for row in taken.counts if row[0].kind == "tokens_per_minute")
+    return min((remaining(*row, elapsed) for row in rules), default=0)
 
 
 def _refuse(tokens: int, taken: Taken, lines: Headers) -> RateLimited:

@@ -3,15 +3,19 @@
 This is where a request is sent again, only while the caller has received nothing of a reply and the fault is one that
 may be retried (`Fault.transient`). `upstream/http` sends it once more after a connection that the server had closed,
 and with a new credential after a refused one. The head of a response does not count as a reply: a server may
-stall or fail after it. So where there is another server to try, the reply is opened at the first token that is a part
-of an answer. An empty reply is treated like an error; it is returned if no request brings a better one.
+stall or fail after it. So where there is another server to try, or one has failed, the reply is opened at the first
+token that is a part of an answer. An empty reply is treated like an error; it is returned if no request brings a better
+one.
 
 The order: each upstream of the model once, those that are available first; then `max_retries` more requests with
-growing waits; then the fallback models, each in the same way but without retries.
+growing waits; then the fallback models, each in the same way but without retries; then the upstreams of the model that
+were left out for them because they were not available.
 """
 
 import asyncio
+import contextlib
 import logging
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -31,7 +35,7 @@ from app.endpoints.urls import join_url
 from app.errors import ParleyError, UpstreamFailed
 from app.params import find_max_tokens
 from app.routing.exchange import EmptyReply, Exchange, ExchangeOptions
-from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad, count_move
+from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad, count_move, make_use
 from app.routing.retry_budget import RetryBudget
 from app.routing.route import Deployment, ModelRoute, PassingRequest, PreparedRequest
 from app.routing.upstream_state import LatencyWindow
@@ -157,21 +161,20 @@ class UpstreamCaller:
         if prepared.has_one_attempt:
             return (await self._send(prepared, 0, reply_id, options)).record_answer()
         deadline = None if route.deadline_seconds is None else now + route.deadline_seconds
-        members = self._states.members(route)
+        members = self._find_members(prepared, attempts)
         retries, has_fallbacks = prepared.max_retries, route.has_fallbacks
         seconds = route.deadline_seconds or 0.0
         call = _Call(
             prepared, reply_id, options, members, deadline, seconds, retries, has_fallbacks, bool(route.fallbacks)
         )
         attempts.shown = len(members) > 1 or call.has_fallbacks
-        error, skipped = prepared.error, False
-        if error is None:
-            skipped = bool(route.fallbacks) and not _any_available(members)
-        if error is None and not skipped:
+        error, left_out = prepared.error, members
+        if error is None and (not route.fallbacks or _any_available(members)):
             try:
                 return await self._open_model(call)
             except UpstreamFailed as failure:
                 error = failure
+                left_out = [member for member in members if not member.asked]
         if prepare_fallback is not None:
             names = route.fallbacks if error is None else route.fallbacks_after(error)
             for name in names:
@@ -180,11 +183,16 @@ class UpstreamCaller:
                 reply = await self._open_fallback(name, call, prepare_fallback, is_last=name == names[-1])
                 if reply is not None:
                     return reply
+        last = replace(call, members=left_out, skips_unavailable=False)
+        if error is None:
+            return await self._open_model(last)
+        goes_on = isinstance(error, UpstreamFailed) and _may_go_on(error) and not call.is_over
+        if call.skips_unavailable and left_out and goes_on and self._budget.take(_loop_time()):
+            with contextlib.suppress(UpstreamFailed):
+                return await self._open_model(last)
         if isinstance(error, EmptyReply):
             return error.reply
-        if error is not None:
-            raise error
-        return await self._open_model(call)
+        raise error
 
     def _make_options(
         self, prepared: PreparedRequest, attempts: AttemptLog, fallback_model: str | None
@@ -193,6 +201,9 @@ class UpstreamCaller:
         if prepared.route.hedge_after == "p95":
             first_token = self._first_tokens.setdefault(prepared.route.model, LatencyWindow())
         return ExchangeOptions(attempts, fallback_model, first_token, prepared.wait_seconds)
+
+    def _find_members(self, prepared: PreparedRequest, attempts: AttemptLog) -> list[PoolMember]:
+        return self._states.members(prepared.route, prepared.endpoint, attempts.caller)
 
     async def _open_fallback(
         self, model: str, call: _Call, prepare_fallback: PrepareFallback, *, is_last: bool
@@ -203,7 +214,7 @@ class UpstreamCaller:
             prepared = await prepare_fallback(model)
             if prepared.error is not None:
                 return None
-            members = self._states.members(prepared.route)
+            members = self._find_members(prepared, call.options.attempts)
             if not is_last and not _any_available(members):
                 return None
             options = self._make_options(prepared, call.options.attempts, prepared.route.model)
@@ -219,32 +230,39 @@ class UpstreamCaller:
         untried = list(call.members)
         retries = 0
         empty: EmptyReply | None = None
+        shown: UpstreamFailed | None = None
         while True:
             member = self._choose(call, untried)
             untried.remove(member)
-            more = retries < call.max_retries or (retries == 0 and bool(untried))
+            may_repeat = retries < call.max_retries or (retries == 0 and bool(untried))
+            waits = may_repeat or call.has_fallbacks or shown is not None  # the last of several faults is a status, too
             try:
-                exchange = await self._send_with_hedge(call, member, untried, wait=more)
-                if more or call.has_fallbacks:
+                exchange = await self._send_with_hedge(call, member, untried, wait=waits)
+                if waits:
                     await self._wait_for_answer(call, exchange)
                 return exchange.record_answer()
             except UpstreamFailed as error:
                 failure = error
                 empty = error if isinstance(error, EmptyReply) else empty
+            refused = causes.is_of_account(failure.fault)
+            if refused:
+                member.refused_until = math.inf  # by this request it is asked again only if no other one can be
+            if shown is None or not refused:  # else the caller would take the fault of the other server for lasting
+                shown = failure
             in_first_round = retries == 0 and bool(untried)
-            lasts = causes.is_of_server(failure.fault)
             repeats = retries < call.max_retries and failure.retryable
-            if not (failure.retryable or lasts) or not (in_first_round or repeats) or call.is_over:
-                raise empty or failure
+            if not _may_go_on(failure) or not (in_first_round or repeats) or call.is_over:
+                raise empty or shown
             if call.skips_unavailable and not _any_available(untried or call.members):
-                raise empty or failure
+                raise empty or shown
             seconds: float | None = 0.0
             if not in_first_round:
                 seconds = self._retry_wait_seconds(call, failure, member, retries)
                 retries += 1
                 untried = untried or list(call.members)
-            if seconds is None or not self._budget.take(_loop_time()):
-                raise empty or failure
+            # A server that refuses the account has little to do for it, and is not asked again.
+            if seconds is None or not (refused or self._budget.take(_loop_time())):
+                raise empty or shown
             if seconds:
                 await asyncio.sleep(seconds)
 
@@ -296,8 +314,7 @@ class UpstreamCaller:
         other request is cancelled and its connection closed. A member that is chosen is removed from `untried`."""
         delay = self._hedge_delay(call)
         if delay is None:
-            wait = wait or call.has_fallbacks or call.deadline is not None
-            return await self._send_to(call, member, wait=wait)
+            return await self._send_to(call, member, wait=wait or call.deadline is not None)
         tasks = [asyncio.ensure_future(self._send_to(call, member, wait=True))]
         winner: Exchange | None = None
         try:
@@ -334,6 +351,7 @@ class UpstreamCaller:
         return window.quantile(0.95) if window is not None and len(window) >= MIN_HEDGE_SAMPLES else None
 
     def _send_to(self, call: _Call, member: PoolMember, *, wait: bool) -> "Coroutine[Any, Any, Exchange]":
+        member.asked = True
         return self._send(
             *(call.prepared, member.index, call.reply_id, call.options, call.deadline, call.deadline_seconds), wait=wait
         )
@@ -363,6 +381,9 @@ class UpstreamCaller:
         if options.attempts.sent_at is None:
             options.attempts.sent_at = time.perf_counter()
         exchange = Exchange(self._states.get(target), configured, options, asyncio.get_running_loop().time)
+        refusals, use = self._states.refusals, make_use(deployment, prepared.endpoint)
+        caller = options.attempts.caller
+        refusals.begin(use, caller, _loop_time(), random.random())
         timer = None if deadline is None else asyncio.timeout_at(deadline)
         try:
             starting = self._start(
@@ -378,6 +399,8 @@ class UpstreamCaller:
             raise
         except UpstreamFailed as failure:
             exchange.on_failed(failure.fault)
+            if causes.is_of_account(failure.fault):
+                refusals.on_refused(use, caller, _loop_time(), random.random())
             if prepared.passing is not None:  # its own path says nothing of the base_url
                 exchange.log_failure(failure.fault)
                 raise
@@ -392,6 +415,7 @@ class UpstreamCaller:
             exchange.time_out(fault, deadline_seconds)
             exchange.log_failure(fault)
             raise UpstreamFailed(fault) from error
+        refusals.on_answered(use)
         return exchange
 
     async def _start(
@@ -583,7 +607,12 @@ class FallbackStage:
 
 def _any_available(members: Sequence[PoolMember]) -> bool:
     now = _loop_time()
-    return any(member.state.is_available(now) for member in members)
+    return any(member.is_available(now) for member in members)
+
+
+def _may_go_on(failure: UpstreamFailed) -> bool:
+    """Whether the request may be sent again, to the same server or to another one."""
+    return failure.retryable or causes.is_of_server(failure.fault)
 
 
 async def _first_success(tasks: Sequence["asyncio.Task[Exchange]"]) -> Exchange:

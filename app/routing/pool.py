@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 from weakref import WeakValueDictionary
 
+from app.routing.refusals import Refusals, RefusedUse
 from app.routing.route import Deployment, ModelRoute
 from app.routing.strategies import STRATEGIES, Strategy, find_favourite
 from app.routing.upstream_state import UpstreamState
@@ -13,12 +14,16 @@ from app.upstream.http.client import Target
 class PoolMember:
     """One deployment of a route, with the state of its upstream."""
 
-    __slots__ = ("deployment", "index", "state")
+    __slots__ = ("asked", "deployment", "index", "refused_until", "state")
 
-    def __init__(self, index: int, deployment: Deployment, state: UpstreamState) -> None:
+    def __init__(self, index: int, deployment: Deployment, state: UpstreamState, refused_until: float = 0.0) -> None:
         self.index = index
         self.deployment = deployment
         self.state = state
+        self.asked = False
+        """Whether this request was sent to it."""
+        self.refused_until = refused_until
+        """Until then it is asked only if no other one can be, because it has refused the gateway's account."""
 
     @property
     def name(self) -> str:
@@ -32,6 +37,19 @@ class PoolMember:
     def outstanding(self) -> int:
         return self.state.outstanding
 
+    def is_available(self, now: float) -> bool:
+        return now >= self.refused_until and self.state.is_available(now)
+
+    def badness(self, now: float) -> tuple[bool, float, int]:
+        """Return a key by which the least bad of several unavailable members is the first."""
+        unhealthy, seconds, outstanding = self.state.badness(now)
+        return unhealthy, max(seconds, self.refused_until - now), outstanding
+
+
+def make_use(deployment: Deployment, endpoint: str) -> RefusedUse:
+    """Return what a refusal of the gateway's account is remembered by."""
+    return deployment.target.name, deployment.target.base_url, deployment.model, endpoint
+
 
 class UpstreamStates:
     """The state of each upstream, by its name. Models that share an upstream share its state.
@@ -44,12 +62,14 @@ class UpstreamStates:
         self._states = {target.name: UpstreamState(target.name, target.base_url) for target in targets}
         self._former: WeakValueDictionary[tuple[str, str], UpstreamState] = WeakValueDictionary()
         """Those of other addresses than the present ones, by the name and the address."""
+        self.refusals = Refusals()
 
     def set_targets(self, targets: Iterable[Target]) -> None:
         """Keep the states of these upstreams only. One that has another address than before begins again."""
         before, self._states = self._states, {target.name: self.get(target) for target in targets}
         for state in before.values():
             self._former[state.name, state.address] = state
+        self.refusals.clear()
 
     def get(self, target: Target) -> UpstreamState:
         """Return the state of an upstream."""
@@ -69,15 +89,19 @@ class UpstreamStates:
     def __iter__(self) -> Iterator[UpstreamState]:
         return iter(list(self._states.values()))
 
-    def members(self, route: ModelRoute) -> list[PoolMember]:
-        return [PoolMember(index, row, self.get(row.target)) for index, row in enumerate(route.deployments)]
+    def members(self, route: ModelRoute, endpoint: str = "", caller: str = "") -> list[PoolMember]:
+        """Return the members for a request of this caller; `endpoint` is empty for a conversation."""
+        return [
+            PoolMember(index, row, self.get(row.target), self.refusals.find_end(make_use(row, endpoint), caller))
+            for index, row in enumerate(route.deployments)
+        ]
 
 
 def choose_available(
     members: Sequence[PoolMember], strategy: Strategy, prefix: bytes, now: float, roll: float
 ) -> PoolMember | None:
     """Return one of the available members of the best priority; None if none is available."""
-    available = [member for member in members if member.state.is_available(now)]
+    available = [member for member in members if member.is_available(now)]
     if len(available) <= 1:
         return available[0] if available else None
     priority = min(member.deployment.priority for member in available)
@@ -96,4 +120,4 @@ def count_move(members: Sequence[PoolMember], chosen: PoolMember, prefix: bytes)
 
 def choose_least_bad(members: Sequence[PoolMember], now: float) -> PoolMember:
     """Return the member that should be available first."""
-    return min(members, key=lambda member: member.state.badness(now))
+    return min(members, key=lambda member: member.badness(now))

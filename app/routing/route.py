@@ -185,6 +185,11 @@ class PreparedRequest(Struct, frozen=True):
         return bool(self.own) and self.own[index]
 
     @property
+    def endpoint(self) -> str:
+        """The endpoint of a request that is no conversation, else an empty text."""
+        return "" if self.passing is None else self.passing.name
+
+    @property
     def has_one_attempt(self) -> bool:
         """Whether the request is sent once, whatever happens. Then its reply is opened at the head of the response."""
         route = self.route

@@ -180,9 +180,15 @@ _OF_ACCOUNT = frozenset(("authentication", "permission", "insufficient_quota", "
 """The codes of what a server refuses the gateway's account there: its key, its money, the model."""
 
 
+def is_of_account(fault: Fault) -> bool:
+    """Whether the server refuses the gateway's account there."""
+    return fault.code in _OF_ACCOUNT
+
+
 def is_of_server(fault: Fault) -> bool:
     """Whether another server may answer, though this one would refuse the request again."""
-    return fault.cause in LASTING_WORDS or fault.code in _OF_ACCOUNT
+    is_no_reply = fault.code == "upstream_protocol" and fault.cause != REPLY_TOO_LARGE.word
+    return fault.cause in LASTING_WORDS or is_of_account(fault) or is_no_reply
 
 
 _BY_WORD = {cause.word: cause for cause in list(globals().values()) if isinstance(cause, Cause)}

@@ -131,6 +131,7 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"usage limit|balance is insufficient|billing_hard_limit|account balance|arrearage|"
             r"billing_not_active|credit balance is too low|"
             r"out of credits|quota (has been )?exhausted|payment required|quota is not enough|"
+            r"budget has been exceeded|budget_?exceeded|exceeded_?budget|"  # LiteLLM
             r"(余额|额度|资源包)\w{0,12}(不足|失败|用尽|用完)|欠费",
         ),
         (
@@ -167,12 +168,21 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "authentication",
             r"invalid_api_key|incorrect api key|invalid api key|invalid_authentication|unauthori[sz]ed|"
+            r"(api key|security token)\b[\w ]{0,40}\b(expired|revoked|invalid|not valid)|"
             r"无效的令牌|令牌(无效|已过期)|身份验证失败",
         ),
         (
+            "permission",
+            r"(account|organi[sz]ation|workspace) (has been|is|was) (disabled|deactivated|restricted|suspended)|"
+            r"deactivated account|account_deactivated|(region|territory|location) (is )?not supported|"
+            r"unsupported_country",
+        ),
+        (
             "not_found",
-            r"model_not_found|notfounderror|\bmodel not found\b|no such model|"
-            r"model [^ ]{1,200} (does not exist|not found)",
+            r"model_not_found|notfounderror|\bmodel not (found|exist)\b|no such model|"
+            r"model [^ ]{1,200} (does not exist|not found|(is|has been|was) (retired|decommissioned|discontinued))|"
+            r"model_decommissioned|\binvalid_model(_id)?\b|invalid model[.:]|not a valid model|"
+            r"model (id|identifier|name) is (invalid|not valid)",
         ),
         (
             "timeout",

@@ -35,6 +35,7 @@ _WITHOUT_MEANING = frozenset(("INTERNAL", "UNKNOWN"))
 """What is beside a status of 4xx for which there is no word: proxies write 413 and 422 so."""
 _PAYMENT_REQUIRED = 402
 _BY_REASON = {"API_KEY_INVALID": "authentication", "API_KEY_EXPIRED": "authentication"}
+_KEY = re.compile(r"api key (expired|not valid|invalid)", re.IGNORECASE)
 _LOCATION = re.compile(r"location is not supported", re.IGNORECASE)
 _INPUT_TOO_LONG = re.compile(r"input token count\b.{0,100}\bexceeds", re.IGNORECASE | re.DOTALL)
 _NO_CREDITS = re.compile(
@@ -70,6 +71,8 @@ def read_google_error(error: Mapping[str, Any], message: str, http_status: int |
     code = next(filter(None, by_reason), code)
     if code == "rate_limit" and _is_used_up(details, words):
         code = "insufficient_quota"
+    elif code == "invalid_request" and _KEY.search(words):
+        code = "authentication"
     elif code == "invalid_request" and _LOCATION.search(words):
         code = "permission"
     elif code == "invalid_request" and (_INPUT_TOO_LONG.search(words) or is_long_prompt(words)):

@@ -130,6 +130,21 @@ def test_a_request_that_is_larger_than_a_limit_is_refused_for_good() -> None:
     assert gateway.reserve(prompt=90, max_tokens=None) is not None, "a default for the reply never makes it too large"
 
 
+def test_a_request_without_a_limit_takes_what_is_left_of_the_tokens() -> None:
+    gateway = Gateway(Limits(tokens_per_minute=500))
+    for _ in range(3):  # each takes all that is left, and uses 20
+        reservation = gateway.reserve(prompt=10, max_tokens=None)
+        assert reservation is not None and shown(reservation)["x-ratelimit-remaining-tokens"] == "0"
+        assert not gateway.refusal(prompt=10, max_tokens=None).message.startswith("the request")
+        gateway.limiter.settle(reservation, 20, None)
+    assert "needs about 500 tokens, and 440 are left" in gateway.refusal(prompt=10, max_tokens=490).message
+    assert "needs about 441 tokens, and 440 are left" in gateway.refusal(prompt=441, max_tokens=None).message
+    assert gateway.reserve(prompt=440, max_tokens=None) is not None
+    busy = Gateway(Limits(tokens_per_minute=500, requests_per_minute=1))
+    assert busy.reserve(prompt=10, max_tokens=None) is not None
+    assert "requests per minute" in busy.refusal(prompt=1, max_tokens=None).message
+
+
 def test_of_several_limits_the_longest_wait_counts() -> None:
     gateway = Gateway(Limits(requests_per_minute=1, concurrent_streams=1))
     gateway.reserve()

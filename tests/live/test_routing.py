@@ -7,17 +7,22 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from app.access import hash_key
 from app.config.settings import Settings
 from app.routing import RetryBudget
 
 from tests.fault_server import (
+    CHUNKED,
     FINISH,
     STREAM,
     Exchange,
     FaultServer,
     Script,
     black_hole,
+    chunk,
     good,
+    not_events,
+    refused_context,
     say,
     stall_after_comment,
     stall_after_head,
@@ -280,6 +285,130 @@ async def test_fallbacks_are_tried_in_order_and_at_once_if_no_upstream_is_availa
             assert reply.outcomes == ["c server_error", "a server_error"]
 
 
+async def no_such_model(exchange: Exchange) -> None:
+    body = b'{"error":{"message":"no such model","code":"model_not_found"}}'
+    await exchange.send(b"HTTP/1.1 404 No\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+
+
+@pytest.mark.parametrize("refused", [REFUSED, with_status(402), with_status(403), no_such_model])
+async def test_a_server_that_refuses_the_gateways_account_is_not_asked_first_again(refused: Script) -> None:
+    models = {
+        **AB,
+        "n": {"upstreams": ["c"], "fallbacks": ["small", "last"]},
+        "small": {"upstreams": ["a"], "name": "m"},
+        "last": {"upstreams": ["b"]},
+    }
+    async with FaultServer(a=refused, b=good, c=refused) as server:
+        async with serving_with(tree(server, models)) as gateway:
+            replies = [await ask(gateway) for _ in range(40)]  # more than a process may retry in ten seconds
+            assert {reply.status for reply in replies} == {200}
+            assert (server.requests.count("a"), server.requests.count("b")) == (1, 40)
+            for _ in range(3):
+                reply = await ask(gateway, model="n")
+                assert (reply.status, reply.body["model"]) == (200, "last")
+                assert (server.requests.count("c"), server.requests.count("a")) == (1, 1)
+            server.scripts["b"] = DOWN
+            assert (await ask(gateway)).outcomes[0].startswith("b ")
+            assert server.requests[-1] == "a"  # asked, where no other one answers
+            server.scripts["a"] = good
+            assert (await ask(gateway)).outcomes == ["b server_error", "a ok"]
+            assert (await ask(gateway)).outcomes == ["a ok"]
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+async def test_a_refused_account_is_not_the_error_where_another_server_has_failed(order: str) -> None:
+    models = {"m": {"upstreams": [{"name": name, "priority": at} for at, name in enumerate(order, 1)]}}
+    async with FaultServer(a=with_status(503), b=REFUSED) as server:
+        async with serving_with(tree(server, models)) as gateway:
+            for _ in range(3):
+                error = (await ask(gateway)).body["error"]
+                assert (error["code"], error["retryable"], error["upstream"]["name"]) == ("overloaded", True, "a")
+
+
+async def broken_json(exchange: Exchange) -> None:
+    await exchange.send(CHUNKED, chunk(b'data: {"choices":[{"index":0,"delta":{"content":"f\n\n'), chunk(FINISH))
+
+
+@pytest.mark.parametrize("script", [not_events, broken_json, with_status(302)])
+async def test_another_server_is_asked_where_one_does_not_send_a_reply(script: Script) -> None:
+    models = {**AB, "n": {"upstreams": ["a"], "fallbacks": ["o"]}, "o": {"upstreams": ["b"]}}
+    async with FaultServer(a=script, b=good) as server:
+        async with serving_with(tree(server, models)) as gateway:
+            for stream in (False, True):
+                for model in "mn":
+                    async with calling(gateway.address) as caller:
+                        assert (await caller.reply(stream=stream, model=model, cache={"mode": "off"}))[0] == 200
+                    assert server.requests[-2:] == ["a", "b"]
+            server.scripts["b"] = script
+            assert (await ask(gateway)).body["error"]["code"] == "upstream_protocol"
+
+
+async def overloaded_message(exchange: Exchange) -> None:
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"type": "message", "role": "assistant", "content": []}},
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+    ]
+    lines = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
+    await exchange.send(CHUNKED, *map(chunk, lines), chunk(b""))
+
+
+async def test_a_stream_of_which_all_servers_fail_before_an_answer_has_an_errors_status() -> None:
+    speaks = {"api": "messages"}
+    async with FaultServer(a=overloaded_message, b=overloaded_message) as server:
+        async with serving_with(tree(server, AB, a=speaks, b=speaks)) as gateway, light_client(gateway.url) as client:
+            body = {"model": "m", "max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "Hello"}]}
+            answer = await client.post("/v1/messages", json=body)
+            assert (answer.status_code, answer.json()["error"]["type"]) == (529, "overloaded_error")
+            assert server.requests == ["a", "b"]
+
+
+async def test_a_refusal_of_one_callers_request_keeps_no_other_caller_from_the_server() -> None:
+    keys = {name: {"sha256": hash_key(name * 10)} for name in ("alice", "bobby")}
+    async with FaultServer(a=REFUSED, b=good) as server:
+        what = Settings.model_validate(tree(server, AB).model_dump(exclude_unset=True) | {"keys": keys})
+        async with serving_with(what) as gateway:
+
+            async def ask_as(name: str) -> list[str]:
+                async with calling(gateway.address) as caller:
+                    caller.more_headers = f"x-api-key: {name * 10}\r\n"
+                    status, raw = await caller.reply(stream=False, cache={"mode": "off"})
+                return Reply(status, caller.headers, json.loads(raw)).outcomes
+
+            assert await ask_as("alice") == ["a authentication", "b ok"]
+            assert await ask_as("alice") == ["b ok"]
+            server.scripts["a"] = good
+            assert await ask_as("bobby") == ["a ok"]  # which shows that the server takes the gateway's key
+            assert await ask_as("alice") == ["a ok"]
+            server.scripts["a"] = REFUSED
+            assert await ask_as("alice") == await ask_as("bobby") == ["a authentication", "b ok"]
+            assert await ask_as("alice") == await ask_as("bobby") == ["b ok"]
+
+
+async def test_servers_that_were_left_out_are_asked_when_no_fallback_answers() -> None:
+    models = {
+        "m": {"upstreams": AB["m"]["upstreams"], "fallbacks": ["n"], "max_retries": 1},
+        "n": {"upstreams": ["c"]},
+    }
+    async with FaultServer(a=DOWN, b=good, c=DOWN) as server:
+        async with serving_with(tree(server, models)) as gateway:
+
+            def cool_down(*names: str) -> None:
+                for state in gateway.context.upstreams:
+                    state.cooldown_until = asyncio.get_running_loop().time() + 60 if state.name in names else 0.0
+
+            cool_down("b")
+            assert (await ask(gateway)).outcomes == ["a server_error", "c server_error", "b ok"]
+            cool_down("a", "b")
+            assert (await ask(gateway)).outcomes == ["c server_error", "a server_error", "b ok"]
+            server.scripts["b"] = REFUSED
+            cool_down("b")
+            reply = await ask(gateway)
+            assert reply.outcomes[:3] == ["a server_error", "c server_error", "b authentication"]
+            assert reply.body["error"]["upstream"]["name"] == "a"
+            server.scripts["a"] = refused_context
+            assert (await ask(gateway)).outcomes == ["a context_length_exceeded"]
+
+
 async def test_a_fallback_does_not_wait_for_upstreams_that_are_not_available() -> None:
     models = {
         "m": {"upstreams": ["a"], "max_retries": 3, "fallbacks": ["small", "two"]},
@@ -428,6 +557,11 @@ async def test_retries_stop_when_the_budget_of_the_process_is_used_up() -> None:
         async with serving_with(tree(server, models), retry_budget=RetryBudget(share=0.0, minimum=1)) as gateway:
             assert len((await ask(gateway)).outcomes) == 2
             assert len((await ask(gateway)).outcomes) == 1
+            server.scripts["a"] = REFUSED
+            assert (await ask(gateway)).outcomes == [
+                "a authentication",
+                "b server_error",
+            ]  # the server had little to do
 
 
 async def test_a_conversation_keeps_its_server_with_the_strategy_prefix() -> None:

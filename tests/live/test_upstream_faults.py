@@ -29,8 +29,6 @@ class Fault:
     alone_whole: tuple[int, str]
     replaced: bool = True
     """Whether the second server, and the fallback model, answer instead."""
-    second_stream: tuple[int, str] | None = None
-    """What a stream gets with another server that does not answer instead, if that differs."""
 
 
 def before_reply(code: str, status: int) -> Fault:
@@ -75,7 +73,7 @@ FAULTS = {
     "stall_between_tokens": in_reply("timeout", 504),
     "status_401": Fault((502, "authentication"), (502, "authentication")),
     "not_events": Fault(
-        (200, "upstream_protocol"), (502, "upstream_protocol"), False, (502, "upstream_protocol")
+        (200, "upstream_protocol"), (502, "upstream_protocol")
     ),  # alone, its first line opens the stream
 }
 LIMITS = {
@@ -162,7 +160,5 @@ def _expect(name: str) -> tuple[tuple[int, str], str]:
     if setup != "alone" and row.replaced:
         return COMPLETED, "from good"
     outcome = row.alone_stream if kind == "stream" else row.alone_whole
-    if setup != "alone" and kind == "stream" and row.second_stream is not None:
-        outcome = row.second_stream
     began = fault in ("close_in_second_chunk", "reset_after_chunks", "length_too_long", "stall_between_tokens")
     return outcome, "from faulty" if began else ""

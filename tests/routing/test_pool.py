@@ -3,7 +3,7 @@
 from app.chat.events import Fault
 from app.errors import ParleyError, UpstreamFailed
 from app.profiles import Profile
-from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad
+from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad, make_use
 from app.routing.route import Deployment, ModelRoute
 
 from tests.default_limits import upstream_target
@@ -86,6 +86,20 @@ def test_an_address_of_which_nothing_is_known_any_more_does_not_replace_the_conf
     assert list(states) == [after]
     states.set_targets([old])
     assert list(states) == [before]
+
+
+def test_a_member_that_has_refused_the_account_is_the_last_until_a_reload_which_may_bring_another_key() -> None:
+    first, second = deployment("a"), deployment("b")
+    states, route = UpstreamStates(), ModelRoute("m", (first, second), {})
+    use = make_use(first, "")
+    states.refusals.on_refused(use, "alice", 0.0, 0.0)
+    members = states.members(route, caller="alice")
+    assert [choose(members, roll) for roll in (0.0, 0.9)] == ["b", "b"]
+    take_down(members[1], 0.0)
+    assert (choose(members), choose_least_bad(members, 1.0).name) == (None, "a")
+    assert [choose(states.members(route, *other)) for other in (("", "bob"), ("score", "alice"))] == ["a", "a"]
+    states.set_targets([first.target, second.target])
+    assert choose(states.members(route, caller="alice")) == "a"
 
 
 FALLBACKS = ModelRoute(

@@ -27,6 +27,7 @@ def quota(*ids: str) -> Json:
     [
         (400, "INVALID_ARGUMENT", "function 'rate_limit' is wrong", "invalid_request"),
         (400, "INVALID_ARGUMENT", "The input token count (9) exceeds the maximum", "context_length_exceeded"),
+        (400, "INVALID_ARGUMENT", "API key expired. Please renew the API key.", "authentication"),
         (400, "FAILED_PRECONDITION", "User location is not supported for the API use.", "permission"),
         (400, "OUT_OF_RANGE", "m", "invalid_request"),
         (401, "UNAUTHENTICATED", "m", "authentication"),
