@@ -29,9 +29,9 @@ class ReplyJudge:
         self._placeholders = placeholders
         self._make_masker = make_masker
 
-    async def judge(self, parts: Sequence[TextPart], *, final: bool, overlap: str = "") -> JudgedReply:
-        """Return which part of a reply is passed on. `overlap` is what was released before of the first part. Raises
-        GuardUnavailable."""
+    async def judge(self, parts: Sequence[TextPart], *, final: bool, released: Mapping[str, str]) -> JudgedReply:
+        """Return which part of a reply is passed on. `released` is what was released before of parts, by their ids.
+        Raises GuardUnavailable."""
         texts: dict[str, str] = {}
         holdback = 0
         failed: list[str] = []
@@ -44,7 +44,7 @@ class ReplyJudge:
                 shown = [self._restore(part) for part in shown]
             try:
                 verdict = (
-                    self._find_locally(rule, shown, {parts[0].id: len(overlap)})
+                    self._find_locally(rule, shown, {id_: len(text) for id_, text in released.items()})
                     if rule.detectors
                     else await self._questions.ask(rule, shown, "reply", final=final)
                 )
@@ -62,7 +62,7 @@ class ReplyJudge:
                 return JudgedReply(refused=(rule.name, cut_reason(verdict.reason), cut_category(verdict.category)))
             holdback = max(holdback, verdict.holdback)
             new = self._take_replacements(rule, shown, verdict) if isinstance(verdict, Replace) else {}
-            if not new.get(parts[0].id, overlap).startswith(overlap):
+            if not all(new.get(id_, text).startswith(text) for id_, text in released.items()):
                 self._questions.fail(rule, "reply", GuardError("it replaces a text that was released before"))
                 failed.append(rule.name)
                 continue

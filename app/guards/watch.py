@@ -54,6 +54,8 @@ _OPAQUE_NAMES = frozenset(
         "b64_json",
     }
 )
+_OUTPUT, _JOINED = "output[", "joined["
+"""What the ids of parts begin with: those of a run, and of several runs together."""
 _NOT_SEEN = (*END_TYPES, Passed, PassedEnd)
 """Events without a text of their own."""
 REPLACED = (
@@ -74,8 +76,10 @@ class JudgedReply(Struct, frozen=True):
 
 
 class Judge(Protocol):
-    def __call__(self, parts: Sequence[TextPart], *, final: bool, overlap: str) -> Coroutine[Any, Any, JudgedReply]:
-        """`overlap` is what was released before of the first part, with which its new text must begin."""
+    def __call__(
+        self, parts: Sequence[TextPart], *, final: bool, released: Mapping[str, str]
+    ) -> Coroutine[Any, Any, JudgedReply]:
+        """`released` is what was released before of parts, by their ids: their new texts must begin with it."""
 
 
 class Segment(Struct, frozen=True):
@@ -204,8 +208,8 @@ class WatchedReply:
         self._queue: deque[Segment] = deque()
         self._held: list[Event] = []
         """What a guard keeps back for the next segment."""
-        self._released: tuple[type[Any] | None, str] = (None, "")
-        """The kind and the end of the text that was passed on."""
+        self._released: dict[PartKind, str] = {}
+        """The ends of the texts that were passed on, by their kinds, the last one last."""
         self._receiver: Receiver | None = None
         self._task: asyncio.Task[None] | None = None
         self._begun = False
@@ -298,20 +302,20 @@ class WatchedReply:
     async def _release(self, segment: Segment) -> None:
         """Pass a segment on as its guards let it pass."""
         events, self._held = [*self._held, *segment.events], []
-        parts = self._begin_with_text(list_reply_parts(events))
-        overlap = self._find_overlap(parts)
-        if overlap:
-            parts[0] = replace(parts[0], text=overlap + parts[0].text)
+        interrupted = self._find_interrupted(events)
+        parts = list_reply_parts(events, interrupted)
+        released = self._find_released(parts, interrupted)
+        parts = [replace(part, text=released.get(part.id, "") + part.text) for part in parts]
         final = segment.end is not None
-        judged = await self._judge(parts, final=final, overlap=overlap) if parts else JudgedReply()
+        judged = await self._judge(parts, final=final, released=released) if parts else JudgedReply()
         if self._ended:
             return
         if judged.refused is not None:
             self._refuse(judged.refused, segment.end)
             return
         self._failed.update(dict.fromkeys(judged.failed))
-        texts = self._cut_overlap(judged.texts, parts, overlap)
-        out = replace_reply_texts(events, texts) if texts else events
+        texts = {id_: text[len(released.get(id_, "")) :] for id_, text in judged.texts.items()}
+        out = replace_reply_texts(events, texts, interrupted) if texts else events
         self._replaced = self._replaced or bool(texts)
         if self._replaced:
             out = [event for event in out if not _is_lost(event)]
@@ -328,27 +332,29 @@ class WatchedReply:
             self._start_observer(seen)
         self._push_end([*out, self._make_end(segment.end)])
 
-    def _begin_with_text(self, parts: list[TextPart]) -> list[TextPart]:
-        """Return the parts with the text first that goes on after an earlier turn, if it is among them."""
-        text = next((part for part in parts if part.kind == "text"), None) if self._earlier else None
-        return parts if text is None else [text, *[part for part in parts if part is not text]]
+    def _find_interrupted(self, events: Sequence[Event]) -> frozenset[PartKind]:
+        """Return the kinds of texts that were released before and go on in these events, behind something else."""
+        last = next(reversed(self._released), None)
+        found: set[PartKind] = set()
+        for event in events if last is not None else ():
+            kind = _find_kind(event)
+            if kind is not None and kind != last:
+                found.add(kind)
+                last = kind
+        return frozenset([kind for kind in found if kind in self._released])
 
-    def _find_overlap(self, parts: Sequence[TextPart]) -> str:
-        if self._earlier and parts and parts[0].kind == "text":
-            earlier, self._earlier = self._earlier, ""
-            return earlier
-        kind, text = self._released
-        if not self._rules.overlap or not parts or not text:
-            return ""
-        wanted = "reasoning" if kind is ReasoningDelta else "text"
-        return text if parts[0].kind == wanted else ""
-
-    @staticmethod
-    def _cut_overlap(texts: Mapping[str, str], parts: Sequence[TextPart], overlap: str) -> Mapping[str, str]:
-        """Return the new texts without what was released before."""
-        if not overlap or parts[0].id not in texts:
-            return texts
-        return {**texts, parts[0].id: texts[parts[0].id][len(overlap) :]}
+    def _find_released(self, parts: Sequence[TextPart], interrupted: Collection[PartKind]) -> dict[str, str]:
+        """Return what was released before of the texts that go on in these parts, by the ids of these."""
+        found: dict[str, str] = {}
+        for kind in ("text", "reasoning"):
+            before = self._released.get(kind, "")
+            if kind == "text" and self._earlier and any(part.kind == kind for part in parts):
+                before, self._earlier = self._earlier, ""
+            ids = [part.id for part in parts if part.kind == kind] if before else []
+            first = [] if kind in interrupted else [id_ for id_ in ids if id_.startswith(_OUTPUT)][:1]
+            joined = [id_ for id_ in ids if id_.startswith(_JOINED)][:1]
+            found |= dict.fromkeys([*first, *joined], before)
+        return found
 
     def _keep_back(self, events: list[Event], count: int) -> list[Event]:
         """Keep so many characters at the end of a text for the next window, and note what is released."""
@@ -363,9 +369,9 @@ class WatchedReply:
                 out.append(replace(last, text=last.text[: len(last.text) - len(kept)]))
         for event in out if self._rules.overlap else ():
             if isinstance(event, TextDelta | ReasoningDelta):
-                kind, before = self._released
-                text = (before if kind is type(event) else "") + event.text
-                self._released = (type(event), text[-self._rules.overlap :])
+                kind: PartKind = "text" if isinstance(event, TextDelta) else "reasoning"
+                text = self._released.pop(kind, "") + event.text
+                self._released[kind] = text[-self._rules.overlap :]
         return out
 
     def _refuse(self, why: tuple[str, str, str | None], end: Finish | None) -> None:
@@ -429,28 +435,42 @@ def _is_lost(event: Event) -> bool:
 class _Run:
     """The events of one text, which are consecutive unless it is that of a call."""
 
-    __slots__ = ("_part", "_texts", "places")
+    __slots__ = ("_part", "places", "texts")
 
     def __init__(self, part: TextPart) -> None:
         self._part = part
-        self._texts: list[str] = []
+        self.texts: list[str] = []
         self.places: list[int] = []
 
     def add(self, place: int, text: str, name: str = "", call_id: str = "") -> None:
         self.places.append(place)
-        self._texts.append(text)
+        self.texts.append(text)
         if name or call_id:
             part = self._part
             self._part = replace(part, name=part.name or name, call_id=part.call_id or call_id)
 
     @property
+    def kind(self) -> PartKind:
+        return self._part.kind
+
+    @property
     def part(self) -> TextPart:
-        return replace(self._part, text="".join(self._texts))
+        return replace(self._part, text="".join(self.texts))
 
 
-def _list_runs(events: Sequence[Event]) -> list[_Run]:
-    """Return the texts of a segment, each with the places of its events."""
+def _find_kind(event: Event) -> PartKind | None:
+    if isinstance(event, TextDelta):
+        return "text"
+    if isinstance(event, ReasoningDelta):
+        return "reasoning"
+    return "arguments" if isinstance(event, ToolCallDelta) else None
+
+
+def _list_runs(events: Sequence[Event], interrupted: Collection[PartKind] = ()) -> list[_Run]:
+    """Return the texts of a segment, each with the places of its events. Behind them, those of which something else
+    stands in the middle, or of a kind that was `interrupted` before: formats join them, and clients do."""
     runs: list[_Run] = []
+    of_marks: dict[tuple[Any, ...], list[_Run]] = {}
     calls: dict[int, _Run] = {}
     last: tuple[Any, ...] = ()
     for place, event in enumerate(events):
@@ -458,24 +478,35 @@ def _list_runs(events: Sequence[Event]) -> list[_Run]:
             mark = (type(event), isinstance(event, TextDelta) and event.refusal)
             if last != mark:
                 kind: PartKind = "text" if isinstance(event, TextDelta) else "reasoning"
-                runs.append(_Run(TextPart(f"output[{len(runs)}]", "assistant", kind, "")))
+                runs.append(_Run(TextPart(f"{_OUTPUT}{len(runs)}]", "assistant", kind, "")))
+                of_marks.setdefault(mark, []).append(runs[-1])
                 last = mark
             runs[-1].add(place, event.text)
         elif isinstance(event, ToolCallDelta):
             last = ()
             run = calls.get(event.index)
             if run is None:
-                run = calls[event.index] = _Run(TextPart(f"output[{len(runs)}]", "assistant", "arguments", ""))
+                run = calls[event.index] = _Run(TextPart(f"{_OUTPUT}{len(runs)}]", "assistant", "arguments", ""))
                 runs.append(run)
             run.add(place, event.arguments, event.name, event.id)
         elif not isinstance(event, TokenLogprobs | Extra):
             last = ()
-    return runs
+    joined = [same for same in of_marks.values() if len(same) > 1 or same[0].kind in interrupted]
+    return [*runs, *(_join_runs(f"{_JOINED}{number}]", same) for number, same in enumerate(joined))]
 
 
-def list_reply_parts(events: Sequence[Event]) -> list[TextPart]:
-    """Return the texts of events, each run of one kind as one part, and those that only extra fields have."""
-    found = [run.part for run in _list_runs(events)]
+def _join_runs(id_: str, runs: Sequence[_Run]) -> _Run:
+    joined = _Run(TextPart(id_, "assistant", runs[0].kind, ""))
+    for run in runs:
+        joined.places += run.places
+        joined.texts += run.texts
+    return joined
+
+
+def list_reply_parts(events: Sequence[Event], interrupted: Collection[PartKind] = ()) -> list[TextPart]:
+    """Return the texts of events, each run of one kind as one part, several of them joined, too, and those that only
+    extra fields have."""
+    found = [run.part for run in _list_runs(events, interrupted)]
     parts = [part for part in found if part.text or part.kind == "arguments"]
     said = "\n".join(part.text for part in parts)
     for place, event in enumerate(events):
@@ -499,10 +530,12 @@ def _list_leaves(value: Any) -> Iterator[str]:
                 yield from _list_leaves(item)
 
 
-def replace_reply_texts(events: Sequence[Event], texts: Mapping[str, str]) -> list[Event]:
+def replace_reply_texts(
+    events: Sequence[Event], texts: Mapping[str, str], interrupted: Collection[PartKind] = ()
+) -> list[Event]:
     """Return the events with new texts. Of extra fields that would have one, nothing stays."""
     out: list[Event | None] = list(events)
-    for run in _list_runs(events):
+    for run in _list_runs(events, interrupted):  # the joined texts are behind those that they consist of, and count
         id_ = run.part.id
         if id_ in texts:
             first, *others = run.places
