@@ -18,10 +18,8 @@ from msgspec.structs import replace
 from app.chat.known_conversation import KnownConversation, find_end
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.guards.detectors import Span, choose_spans
-from app.guards.parts import OPAQUE_REASONING
+from app.guards.parts import JSON_STRING, OPAQUE_REASONING
 from app.guards.placeholders import Placeholders
-
-_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 FindSpans = Callable[[str], Sequence[tuple[Span, "SpanRule"]]]
 
@@ -192,7 +190,7 @@ class ValueMasker:
                 refused.append(masked.refused)
             return quoted if masked.text == text else json.dumps(masked.text, ensure_ascii=False)
 
-        masked = _JSON_STRING.sub(mask_string, arguments)
+        masked = JSON_STRING.sub(mask_string, arguments)
         if not refused and not _is_json(masked):
             return mask(masked)
         return MaskedText(masked, refused[0] if refused else None)

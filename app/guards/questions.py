@@ -10,6 +10,7 @@ from msgspec import Struct
 from app.errors import GuardUnavailable, PolicyRefused
 from app.guards.guards import GuardObserver, Guards, GuardSet
 from app.guards.memory import make_key
+from app.guards.parts import show_arguments
 from app.guards.rules import GuardRule
 from app.guards.verdicts import GuardError, Phase, Question, TextPart, Verdict, cut_reason
 from app.observe.trace_context import GuardSpan, PassedTrace, RequestTrace, new_span_id
@@ -75,7 +76,8 @@ class Questions:
 
     async def ask(self, rule: GuardRule, parts: Sequence[TextPart], phase: Phase, *, final: bool = True) -> Verdict:
         """Raises GuardError."""
-        question, check = self._make_question(rule, parts, phase, final=final), Check(self.facts, rule.name, phase)
+        question = self._make_question(rule, [*map(show_arguments, parts)], phase, final=final)
+        check = Check(self.facts, rule.name, phase)
         failed = True
         try:
             verdict = await self.guards.client(rule.name).ask(question, check.write_traceparent())

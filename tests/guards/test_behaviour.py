@@ -642,3 +642,25 @@ def test_a_service_sees_what_a_model_reads_beside_the_messages() -> None:
     run = play({"house": {"phases": ["request"]}}, [body, body], answers=[new])
     assert [sent["documents"] for sent in run.played.sent] == [[{"title": "Notes", "text": "Feed it"}]] * 2
     assert len(asked(run)) == 2, "what a service has said is remembered"
+
+
+@each_case("escaped", ["z\\u0065bra", "\\u007a\\u0065\\u0062ra", "zebra"])
+def test_a_service_sees_what_the_escapes_of_arguments_stand_for(escaped: str) -> None:
+    call = {**CALL, "function": {"name": "ls", "arguments": f'{{"dir": "a {escaped}", "n": 1.0}}'}}
+    body = history("ok")
+    body["messages"][1]["tool_calls"][0] = call
+    reply = {"chunks": [{"tool_calls": [{**call, "index": 0}]}], "finish": "tool_calls"}
+    run = play({"house": {}}, [body, {**user("Hi"), "tools": [LS]}], [FINE, reply], [{"if": "zebra", "body": REJECT}])
+    seen = [part["text"] for one in asked(run) for part in one["parts"] if part["kind"] == "arguments"]
+    assert set(seen) == {'{"dir": "a zebra", "n": 1.0}'}
+    assert f"a {escaped}" not in str(run.played.sent[0]["messages"][1])
+    refused = run.clients[1].reply
+    assert refused is not None and refused.end == "content_filter"
+
+
+def test_a_name_that_stands_twice_in_arguments_is_not_taken_as_known() -> None:
+    bodies = [history("ok"), history("ok")]
+    twice = {"name": "ls", "arguments": '{"dir":"a zebra","dir":"/"}'}
+    bodies[1]["messages"][1]["tool_calls"] = [{**CALL, "function": twice}]
+    run = play({"house": {"phases": ["request"]}}, bodies, answers=[{"if": "zebra", "body": REJECT}])
+    assert "a zebra" not in json.dumps(run.played.sent)
