@@ -101,8 +101,12 @@ class ValueMasker:
         self._longest_first: list[tuple[str, str]] = []
 
     def mask(self, text: str) -> MaskedText:
-        """Search a text, and mask what is found."""
-        return self._mask(text, list(self._find(text))) if text else MaskedText(text)
+        """Search a text, and mask what is found; in JSON also behind the escapes of its strings."""
+        refused = None
+        if ("\\u" in text or "\\/" in text) and _is_json(text):
+            text, refused = self._mask_strings(text, self.mask)
+        found = self._mask(text, list(self._find(text))) if text else MaskedText(text)
+        return found if refused is None else replace(found, refused=refused)
 
     def hide(self, text: str) -> HiddenText:
         """Return a text without the values that are found in it, but for those that are only counted."""
@@ -177,23 +181,28 @@ class ValueMasker:
         if of_model and self._find_of_model is None and "\\" not in arguments and not self.has_known(arguments):
             return MaskedText(arguments)
         mask = self.mask_of_model if of_model else self.mask
+        masked, refused = self._mask_strings(arguments, mask)
+        if refused is None and not _is_json(masked):
+            return mask(masked)
+        return MaskedText(masked, refused)
+
+    @staticmethod
+    def _mask_strings(text: str, mask: Callable[[str], MaskedText]) -> tuple[str, Refused | None]:
+        """Return a JSON text with masked strings, and why the first of them that is refused is so."""
         refused: list[Refused] = []
 
         def mask_string(found: "re.Match[str]") -> str:
             quoted = found.group()
             try:
-                text = json.loads(quoted, strict=False)
+                plain = json.loads(quoted, strict=False)
             except ValueError:
                 return quoted
-            masked = mask(text)
+            masked = mask(plain)
             if masked.refused is not None:
                 refused.append(masked.refused)
-            return quoted if masked.text == text else json.dumps(masked.text, ensure_ascii=False)
+            return quoted if masked.text == plain else json.dumps(masked.text, ensure_ascii=False)
 
-        masked = JSON_STRING.sub(mask_string, arguments)
-        if not refused and not _is_json(masked):
-            return mask(masked)
-        return MaskedText(masked, refused[0] if refused else None)
+        return JSON_STRING.sub(mask_string, text), refused[0] if refused else None
 
     def mask_value(self, value: Any) -> Any:
         """Search the strings of a value as of JSON, and mask what is found, and what was found so far."""

@@ -69,6 +69,29 @@ def test_arguments_are_masked_behind_their_escapes_and_when_they_are_no_json() -
     assert masker.mask_arguments(f'{{"x": "{MAIL}", "y', of_model=True).text == f'{{"x": "{WORD}", "y'
 
 
+@each_case(
+    "text,expected",
+    [
+        ('{"to": "\\u0061nn@example.com"}', f'{{"to": "{WORD}"}}'),
+        (
+            '{"to": "\\u4e2d", "n": 1.0,  "b": "ann\\u0040example.com"}',
+            f'{{"to": "\\u4e2d", "n": 1.0,  "b": "{WORD}"}}',
+        ),
+        ('["{\\"to\\": \\"ann\\\\u0040example.com\\"}"]', f'["{{\\"to\\": \\"{WORD}\\"}}"]'),
+        ('{"\\u0061nn@example.com": "a\\/b"}', f'{{"{WORD}": "a\\/b"}}'),
+        (f'{{"to": "{MAIL}", "x": "\\u00fc"}}', f'{{"to": "{WORD}", "x": "\\u00fc"}}'),
+        ("ann\\u0040example.com", "ann\\u0040example.com"),
+    ],
+)
+def test_values_behind_the_escapes_of_a_result_in_json_are_found(text: str, expected: str) -> None:
+    """`json.dumps` of Python writes all but ASCII so."""
+    result = Message("tool", (ToolResult((Text(text),)),))
+    masked, _ = mask_message(result, make_masker(Placeholders(bytes(32), "")))
+    assert masked.parts == (ToolResult((Text(expected),)),)
+    refused = make_masker(Placeholders(bytes(32), ""), "reject").mask(text).refused
+    assert (refused is None) is (text == expected)
+
+
 def test_what_no_text_may_have_is_redacted_or_refused_in_answers_too() -> None:
     answer = Message("assistant", (Reasoning(MAIL), Text(MAIL)), extra={"reasoning_details": [1], "other": 2})
     redacted, _ = mask_message(answer, make_masker(Placeholders(bytes(32), ""), "redact"))
