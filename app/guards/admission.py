@@ -32,6 +32,7 @@ from app.guards.masking import (
     ValueMasker,
     find_masked,
     mask_conversation,
+    mask_message,
     mask_quotes,
 )
 from app.guards.memory import make_key
@@ -164,7 +165,8 @@ class RequestGuard:
         messages = await self._requests.judge(request, messages, sees_original=True)
         if self.chosen.finding or self.chosen.analyzing:
             messages = await self._mask_new(request, messages)
-        return tuple(await self._requests.judge(request, messages, sees_original=False))
+        judged = await self._requests.judge(request, messages, sees_original=False)
+        return tuple(self._mask_replaced(messages, judged))
 
     async def admit_restored(self, request: ChatRequest, given: Sequence[Message]) -> Admitted:
         """Return a request in which the gateway has put reasoning back into the given messages, as the model may have
@@ -198,6 +200,21 @@ class RequestGuard:
         if sum(map(_count_characters, messages[done:])) > LARGE_CHARACTERS:
             return await asyncio.to_thread(self._mask, messages, spans, known)
         return self._mask(messages, spans, known)
+
+    def _mask_replaced(
+        self, given: Sequence[Message], judged: Sequence[Message], *, of_session: bool = True
+    ) -> Sequence[Message]:
+        """Search what services that see masked texts have put in the place of these. Raises PolicyRefused."""
+        places = [number for number, one in enumerate(judged) if one is not given[number]]
+        if not places or not self.chosen.finding:
+            return judged
+        out, refused = list(judged), []
+        masker = self._make_known_masker()
+        for number in places:
+            out[number], reasons = mask_message(judged[number], masker)
+            refused += [(number, place, why) for place, why in reasons]
+        self._report_masked(masker)
+        return self._withhold(judged, out, refused, of_session=of_session) if refused else out
 
     @property
     def _masked_as(self) -> tuple[Any, ...]:
@@ -438,6 +455,7 @@ class RequestGuard:
         self._report_masked(masker)
         masked = self._withhold(messages, done.messages, done.refused, of_session=False)
         judged = await self._requests.judge(request, masked, sees_original=False, text_kind=kind, of_session=False)
+        judged = self._mask_replaced(masked, judged, of_session=False)
         return [part.text for part in judged[0].parts if isinstance(part, Text)]
 
     async def admit_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:

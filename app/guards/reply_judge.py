@@ -35,9 +35,13 @@ class ReplyJudge:
         texts: dict[str, str] = {}
         holdback = 0
         failed: list[str] = []
-        for rule in self._questions.chosen.replying:
-            current = [replace(part, text=texts.get(part.id, part.text)) for part in parts]
-            shown = _select(rule, current)
+        put_in: set[str] = set()
+        """The parts that have texts of services."""
+        replying = self._questions.chosen.replying
+        again = [rule for rule in replying if rule.detectors]
+        for number, rule in enumerate((*replying, *again)):
+            asked = parts if number < len(replying) else [part for part in parts if part.id in put_in]
+            shown = _select(rule, [replace(part, text=texts.get(part.id, part.text)) for part in asked])
             if not shown:
                 continue
             if rule.sees_original:
@@ -68,6 +72,7 @@ class ReplyJudge:
                 continue
             self._guards.count_check(rule.name, "reply", "replace" if new else "pass")
             texts |= new
+            put_in.update(new if rule.url else ())
         return JudgedReply(texts, holdback, failed=tuple(failed))
 
     def _restore(self, part: TextPart) -> TextPart:

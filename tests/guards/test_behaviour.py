@@ -664,3 +664,39 @@ def test_a_name_that_stands_twice_in_arguments_is_not_taken_as_known() -> None:
     bodies[1]["messages"][1]["tool_calls"] = [{**CALL, "function": twice}]
     run = play({"house": {"phases": ["request"]}}, bodies, answers=[{"if": "zebra", "body": REJECT}])
     assert "a zebra" not in json.dumps(run.played.sent)
+
+
+def replace_horse(new: str, id_: str) -> Json:
+    return {"if": "horse", "body": {"verdict": "replace", "parts": {id_: f"A {new}"}}}
+
+
+def test_what_a_service_puts_into_a_request_is_searched_by_detectors() -> None:
+    pii = {"detectors": ["email"]}
+    first = "messages[0].content[0]"
+    run = play({"pii": pii, "house": {}}, [user("A horse")], answers=[replace_horse("ann@example.com", first)])
+    assert sent_texts(run) == ["A [EMAIL_YGDF6NR7]"]
+    rows = {"words": {"detectors": ["word"], "action": "reject"}, "house": {"phases": ["request"]}}
+    masking = {"patterns": {"word": "zebra"}}
+    run = play(rows, [user("A horse")], [], [replace_horse("zebra", first)], masking=masking)
+    assert (run.clients[0].answer.status, run.played.sent) == (400, [])
+    result = "messages[2].content[0].content[0]"
+    run = play(rows, [history("A horse")], answers=[replace_horse("zebra", result)], masking=masking)
+    assert sent_texts(run)[-1] == "[withheld by policy words: it has a value of the kind WORD]"
+    documents = {**user("Hi"), "documents": ["A horse"]}
+    run = play(rows, [documents], [], [replace_horse("zebra", first)], masking=masking)
+    assert (run.clients[0].answer.status, run.played.sent) == (400, [])
+
+
+@pytest.mark.parametrize(("action", "text"), [("reject", ""), ("redact", "A [WORD]")])
+def test_what_a_service_puts_into_a_reply_is_searched_by_detectors(action: str, text: str) -> None:
+    rows = {"words": {"detectors": ["word"], "action": action}, "house": {"phases": ["reply"]}}
+    run = play(
+        rows,
+        [user("Hi")],
+        [{"chunks": [{"content": "A horse"}], "finish": "stop"}],
+        [replace_horse("zebra", "output[0]")],
+        masking={"patterns": {"word": "zebra"}},
+    )
+    reply = run.clients[0].reply
+    assert reply is not None
+    assert (reply.text, bool(reply.refusal), "zebra" in str(run.clients[0].answer.body)) == (text, not text, False)
