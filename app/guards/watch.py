@@ -61,6 +61,7 @@ _NOT_SEEN = (*END_TYPES, Passed, PassedEnd)
 REPLACED = (
     "a guard has replaced a part of this reply: its log probabilities, annotations and other warnings are left out"
 )
+NO_ALTERNATIVES = "guards look at this reply: tokens that the model did not choose are left out of `top_logprobs`"
 WITHHELD_REASONING = "the reasoning of this reply is withheld by policy"
 
 
@@ -115,6 +116,8 @@ class Segmenter:
         self._has_calls = False
         self.withheld = False
         """Some reasoning was left out."""
+        self.has_cut_alternatives = False
+        """Some words that the model did not write were left out."""
 
     def feed(self, event: Event) -> Iterator[Segment]:
         kind = type(event)
@@ -123,6 +126,8 @@ class Segmenter:
             return
         if isinstance(event, Passed | PassedEnd):
             return
+        if isinstance(event, TokenLogprobs):
+            event = self._cut_alternatives(event)
         if isinstance(event, Finish):
             yield Segment(self._take(), event)
         elif self._has_calls or not self._rules.characters:
@@ -145,6 +150,15 @@ class Segmenter:
             type(event) is Extra and any(name in event.fields for name in ("reasoning_details", "thinking_blocks"))
         )
 
+    def _cut_alternatives(self, event: TokenLogprobs) -> TokenLogprobs:
+        tokens = [
+            {**one, "top_logprobs": _keep_chosen(one)} if one.get("top_logprobs") else one for one in event.tokens
+        ]
+        if tokens == event.tokens:
+            return event
+        self.has_cut_alternatives = True
+        return TokenLogprobs(tokens)
+
     def _add_text(self, event: TextDelta | ReasoningDelta) -> Iterator[Segment]:
         self._kind = type(event)
         text, place = event.text, 0
@@ -160,6 +174,12 @@ class Segmenter:
     def _take(self) -> list[Event]:
         events, self._events, self._text, self._kind = self._events, [], "", None
         return events
+
+
+def _keep_chosen(token: Mapping[str, Any]) -> list[Any]:
+    alternatives = token["top_logprobs"]
+    given = alternatives if isinstance(alternatives, list) else []
+    return [one for one in given if isinstance(one, dict) and one.get("token") == token.get("token")]
 
 
 def find_window_end(before: str, text: str, size: int, start: int = 0) -> int:
@@ -393,6 +413,8 @@ class WatchedReply:
         warnings = [REPLACED] if self._replaced else list(end.warnings)  # which may quote what was replaced
         if self._segmenter is not None and self._segmenter.withheld:
             warnings.append(WITHHELD_REASONING)
+        if self._segmenter is not None and self._segmenter.has_cut_alternatives and not self._replaced:
+            warnings.append(NO_ALTERNATIVES)
         warnings += [f"the guard {name} gave no verdict, and this reply was sent without it" for name in self._failed]
         if warnings == list(end.warnings):
             return end

@@ -1,5 +1,6 @@
-"""A word that a reply has in pieces with something else between them, which clients join."""
+"""A word that a reply has in places that are not one text: in pieces that clients join, and beside the text."""
 
+import json
 import random
 
 import pytest
@@ -91,3 +92,17 @@ EVENTS: list[Event] = [TextDelta("a"), ReasoningDelta("x"), TextDelta("b"), Tool
 def test_the_new_text_of_joined_runs_stands_where_the_first_was(texts: dict[str, str], expected: list[str]) -> None:
     assert [part.text for part in list_reply_parts(EVENTS)] == ["a", "x", "b", "{}", "ab"]
     assert [part.text for part in list_reply_parts(replace_reply_texts(EVENTS, texts))] == expected
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_word_among_other_tokens_of_log_probabilities_reaches_no_client(*, stream: bool) -> None:
+    chosen = {"token": "Hi", "logprob": -0.1, "bytes": None}
+    token = {**chosen, "top_logprobs": [chosen, {"token": WORD, "logprob": -2.0, "bytes": None}]}
+    choice = {"index": 0, "delta": {"content": "Hi"}, "logprobs": {"content": [token]}}
+    pieces = [b"data: %b\n\n" % json.dumps({"choices": [choice]}).encode(), *write_chat([], "stop")]
+    settings = make_guarded_settings("chat_completions", "block")
+    with Running(settings, Split(pieces)) as gateway:
+        body = ask("/v1/chat/completions", stream=stream) | {"logprobs": True, "top_logprobs": 2}
+        answer = gateway.post("/v1/chat/completions", body)
+    check_client(answer)
+    assert b"-0.1" in answer.body and b"left out of `top_logprobs`" in answer.body
