@@ -50,10 +50,10 @@ _OPAQUE_NAMES = frozenset(
         "signature",
         "thought_signature",
         "type",
-        "url",
         "b64_json",
     }
 )
+_BASE64 = re.compile(r"data:[^,]{0,100};base64,")
 _OUTPUT, _JOINED = "output[", "joined["
 """What the ids of parts begin with: those of a run, and of several runs together."""
 _NOT_SEEN = (*END_TYPES, Passed, PassedEnd)
@@ -541,7 +541,7 @@ def list_reply_parts(events: Sequence[Event], interrupted: Collection[PartKind] 
 
 def _list_leaves(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        if value:
+        if value and not _BASE64.match(value):
             yield value
     elif isinstance(value, list | tuple):
         for item in value:

@@ -122,7 +122,7 @@ def test_a_text_that_only_a_field_has_is_a_part_and_goes_with_its_field() -> Non
     same = Extra({"reasoning_details": [{"text": "ab", "signature": "c2ln"}]})
     media = MediaOutput("audio", "data:,", {"transcript": "spoken"})
     events: list[Event] = [ReasoningDelta("ab"), same, note, media]
-    assert [part.text for part in list_reply_parts(events)] == ["ab", "zebra", "spoken"]
+    assert [part.text for part in list_reply_parts(events)] == ["ab", "zebra\nhttp://x", "spoken"]
     assert replace_reply_texts(events, {"extra[2]": "***"}) == [events[0], same, media]
 
 
