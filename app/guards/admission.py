@@ -222,12 +222,15 @@ class RequestGuard:
         return "masked", self.chosen.digest, self._facts.scope
 
     def admit_locally(self, request: ChatRequest) -> Admitted | None:
-        """Do what `admit` does with detectors alone: nothing is asked. None if that refuses the request, or if there
-        may be values that only a service finds."""
+        """Do what `admit` does with detectors alone: nothing is asked. None if that refuses the request, or if a
+        service may find values in it, or refuse or replace it."""
         if any(rule.enforces for rule in self.chosen.analyzing):
             return None
         try:
-            return self._finish(request, tuple(self._mask(request.messages, {}, request.known)))
+            masked = tuple(self._mask(request.messages, {}, request.known))
+            if not self._requests.has_passed(request, masked):
+                return None
+            return self._finish(request, masked)
         except PolicyRefused:
             return None
 

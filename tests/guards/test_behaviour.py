@@ -700,3 +700,26 @@ def test_what_a_service_puts_into_a_reply_is_searched_by_detectors(action: str, 
     reply = run.clients[0].reply
     assert reply is not None
     assert (reply.text, bool(reply.refusal), "zebra" in str(run.clients[0].answer.body)) == (text, not text, False)
+
+
+@pytest.mark.parametrize("context", ["new", "all"])
+def test_a_count_of_tokens_sends_only_what_a_service_has_let_pass(context: str) -> None:
+    bodies: list[Json] = [user("A zebra"), user("Hi"), user("Hi"), {**user("Hi"), "system": "A zebra"}]
+    count, ask = "/v1/messages/count_tokens", "/v1/messages"
+    given = {
+        "config": {
+            "guards": {"house": {"url": "<webhook:house>", "phases": ["request"], "context": context}},
+            **MESSAGES_SERVER,
+        },
+        "webhooks": {"house": {"answers": [{"if": "zebra", "body": REJECT}], "default": {"verdict": "pass"}}},
+        "requests": [
+            {"path": path, "body": {"model": "m", **body, **({"max_tokens": 9} if path == ask else {})}}
+            for path, body in ((count, bodies[0]), (ask, bodies[1]), (count, bodies[2]), (count, bodies[3]))
+        ],
+        "upstream": [BLOCKS],
+    }
+    run = run_case({"given": given})
+    assert [client.answer.status for client in run.clients] == [200] * 4
+    assert "zebra" not in json.dumps(run.played.counted)
+    assert len(run.played.counted) == (context == "new")
+    assert len(asked(run)) == 1, "a count asks no service"
