@@ -46,6 +46,7 @@ from app.guards.rules import GuardRule
 from app.guards.sealed_replies import SealedReply, make_reader_stage, seal_reply
 from app.guards.verdicts import GuardError, PartKind, TextPart
 from app.guards.watch import WatchedReply
+from app.params import READ_PARAMS, SERVER_PARAMS, UNREADABLE_PARAMS
 
 log = logging.getLogger("parley.guards")
 
@@ -53,7 +54,8 @@ _MEDIA_DATA = re.compile(r"data:(?!text/)[\w.+-]+/[\w.+-]+(;[\w.+=-]+)*;base64,[
 LARGE_CHARACTERS = 64 * 1024
 """More new text is searched in another thread."""
 _OWN_TEXTS = ("text", "title")
-_MASKED_FIELDS = ("user", "metadata", "safety_identifier", "stop")
+_OPTIONS = SERVER_PARAMS - READ_PARAMS - CONTENT_FIELDS
+_MASKED_FIELDS = ("metadata", "stop", "logit_bias", "extra_body")
 
 
 class RequestGuard:
@@ -138,7 +140,13 @@ class RequestGuard:
         """Return the request with fields that a model reads beside the messages, such as `documents`, as it may have
         them. Raises ParleyError."""
         extra = request.params.get("extra_body") or {}
-        read = {name: value for name, value in extra.items() if name in CONTENT_FIELDS}
+        read = _find_read(extra)
+        unreadable = next((name for name in extra if name in UNREADABLE_PARAMS), None)
+        if unreadable is not None and self.chosen.enforces_requests:
+            text = (
+                "guards check the requests for this model, and cannot read this form of a conversation: send messages"
+            )
+            raise Unsupported(text, request.paths.extra(unreadable))
         texts = [*dict.fromkeys(text for value in read.values() for text in list_texts(value))]
         if not texts:
             return request
@@ -228,6 +236,8 @@ class RequestGuard:
             return None
         try:
             masked = tuple(self._mask(request.messages, {}, request.known))
+            if self.chosen.judging and any(map(_has_text, _find_read(request.params.get("extra_body") or {}).values())):
+                return None
             if not self._requests.has_passed(request, masked):
                 return None
             return self._finish(request, masked)
@@ -593,6 +603,15 @@ def list_texts(value: Any) -> Iterator[str]:
             yield from list_texts(item)
 
 
+def _find_read(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that a model may read, of those that the gateway passes on: all but known options."""
+    return {name: value for name, value in extra.items() if name not in _OPTIONS}
+
+
+def _has_text(value: Any) -> bool:
+    return next(list_texts(value), None) is not None
+
+
 def _list_named(value: Any, names: Collection[str]) -> Iterator[str]:
     """Yield the texts that fields of these names have, at any depth."""
     for name, item in value.items() if isinstance(value, Mapping) else ():
@@ -656,6 +675,6 @@ def _add_notice(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def _mask_params(params: Mapping[str, Any], masker: ValueMasker) -> Mapping[str, Any]:
-    """Mask the fields that name a user, and all that the gateway passes on unread."""
-    names = [name for name in (*_MASKED_FIELDS, "extra_body") if params.get(name) is not None]
+    """Mask all texts but those of schemas and choices of tools."""
+    names = [name for name, value in params.items() if isinstance(value, str) or (value and name in _MASKED_FIELDS)]
     return {**params, **{name: masker.mask_value(params[name]) for name in names}} if names else params

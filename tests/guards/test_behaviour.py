@@ -723,3 +723,24 @@ def test_a_count_of_tokens_sends_only_what_a_service_has_let_pass(context: str) 
     assert "zebra" not in json.dumps(run.played.counted)
     assert len(run.played.counted) == (context == "new")
     assert len(asked(run)) == 1, "a count asks no service"
+
+
+@each_case("name", ["system", "chat_template_kwargs", "prefix", "bot_setting", "unknown_field"])
+def test_a_service_sees_fields_that_a_server_may_put_before_its_model(name: str) -> None:
+    body = {**user("Hi"), name: {"texts": ["Feed the zebra"]}}
+    run = play({"house": {"phases": ["request"]}}, [body], [], [{"if": "zebra", "body": REJECT}])
+    assert (run.clients[0].answer.status, run.played.sent) == (400, [])
+
+
+@each_case("guard", [{"phases": ["request"]}, {"detectors": ["email"]}, {"detectors": ["email"], "action": "reject"}])
+def test_what_stands_for_the_messages_and_is_no_text_is_refused(guard: Json) -> None:
+    for name in ("input_ids", "prompt_token_ids", "input_embeds", "prompt_embeds"):
+        run = play({"house": guard}, [{**user("Hi"), name: [1, 2]}], [])
+        error = run.clients[0].answer.json["error"]
+        assert (error["code"], error["param"], run.played.sent) == ("unsupported", name, [])
+
+
+def test_options_of_a_server_are_no_texts_for_guards() -> None:
+    body = {**user("Hi"), "reasoning_format": "zebra", "stop": ["zebra"], "user": "zebra"}
+    run = play({"house": {"phases": ["request"]}}, [body], answers=[{"if": "zebra", "body": REJECT}])
+    assert run.clients[0].answer.status == 200

@@ -106,6 +106,7 @@ def test_a_conversation_keeps_nothing_that_was_refused_of_replies(api: str, tmp_
 
 CHAT: Json = {
     "model": "m",
+    "reasoning_effort": "low",
     "messages": [
         {"role": "system", "content": "be", "name": "sys"},
         {"role": "developer", "content": [{"type": "text", "text": "dev"}]},
