@@ -21,6 +21,7 @@ CONTENT_FIELDS = frozenset(
         *("input", "inputs", "texts", "text", "query", "queries", "documents", "prompt", "suffix", "messages"),
         *("text_1", "text_2", "data_1", "data_2", "source_sentence", "sentences", "tokens", "content"),
         *("image", "images", "mask", "instructions", "voice"),
+        *("instruction", "instruct", "title", "negative_prompt", "lyrics", "reference_text", "ref_text"),
     }
 )
 """What a model is given to read. Prompts are counted by these; no other field of them chooses anything."""
