@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from app.chat.fetched_urls import find_body_urls, find_media_addresses
 from app.chat.token_estimate import BYTES_PER_TOKEN
@@ -78,6 +79,16 @@ class EndpointBody(Struct, frozen=True):
         """Return a value; None if there is none. Raises BadRequest."""
         raw = self.fields.get(name)
         return None if raw is None else _read_value(name, raw)
+
+    def without_tags(self) -> "EndpointBody":
+        """Return the body without `metadata.tags`, which are for the gateway."""
+        metadata = self.read("metadata") if "metadata" in self.fields else None
+        if not isinstance(metadata, dict) or "tags" not in metadata:
+            return self
+        fields = {name: raw for name, raw in self.fields.items() if name != "metadata"}
+        if rest := {name: value for name, value in metadata.items() if name != "tags"}:
+            fields["metadata"] = Raw(msgspec.json.encode(rest))
+        return replace(self, fields=fields)
 
     def read_count(self, *names: str) -> int | None:
         """Return the largest whole number above 0 of these fields, in any form in which servers read one (`2`, `2.0`,
