@@ -58,6 +58,7 @@ class ReplyJudge:
                 continue
             if isinstance(verdict, Reject):
                 self._guards.count_check(rule.name, "reply", "reject")
+                self._questions.verdicts[rule.name] = "reject"
                 id_ = self._questions.facts.request_id
                 place = ", ".join(verdict.ids or [part.id for part in shown])
                 text = "request %s: the guard %s has refused the reply for %s, category %s"

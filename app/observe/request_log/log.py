@@ -589,4 +589,5 @@ def _read_figures(record: RequestRecord, capture: RequestCapture, content: Conte
         tuple(map(_clean, capture.warnings)),
         content if capture.holds_bodies else "none",
         record.user,
+        guards=record.guards,
     )
