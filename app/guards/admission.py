@@ -70,8 +70,8 @@ class RequestGuard:
         self._requests = RequestJudge(self._questions)
         self._asked = 0
         """The messages of the caller's own request; those behind are of turns of the reply."""
-        self._earlier = ""
-        """The end of the text of these turns."""
+        self._earlier: Mapping[PartKind, str] = {}
+        """The ends of the texts of these turns."""
         self._last: tuple[Sequence[Message], tuple[Message, ...]] | None = None
         """The messages that were admitted last, and as the model may have them."""
         self._has_begun = False
@@ -194,11 +194,15 @@ class RequestGuard:
             messages[number] = _replace_reasoning(messages[number], thought)
         return mark_admitted(replace(request, messages=tuple(messages)))
 
-    def _read_earlier(self, turns: Sequence[Message]) -> str:
-        """Return the end of what the client has got of the turns of a reply."""
-        texts = [part.text for turn in turns if turn.role == "assistant" for part in turn.parts if type(part) is Text]
-        overlap = max([rule.overlap_characters for rule in self.chosen.replying], default=0) if texts else 0
-        return "".join(texts)[-overlap:] if overlap else ""
+    def _read_earlier(self, turns: Sequence[Message]) -> dict[PartKind, str]:
+        """Return the ends of what the client has got of the turns of a reply: its text and its reasoning."""
+        parts = [part for turn in turns if turn.role == "assistant" for part in turn.parts]
+        overlap = max([rule.overlap_characters for rule in self.chosen.replying], default=0) if parts else 0
+        if not overlap:
+            return {}
+        text = "".join([part.text for part in parts if type(part) is Text])
+        reasoning = "".join([part.text for part in parts if type(part) is Reasoning])
+        return {"text": text[-overlap:], "reasoning": reasoning[-overlap:]}
 
     async def _mask_new(self, request: ChatRequest, messages: Sequence[Message]) -> Sequence[Message]:
         """Mask the values in messages, of which only new ones are searched. Raises PolicyRefused, GuardUnavailable."""

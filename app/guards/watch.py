@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -210,11 +211,11 @@ class WatchedReply:
         watching: Sequence[GuardRule],
         remember: Callable[[Sequence[TextPart], Collection[str]], None],
         clean_fault: Callable[[Fault], Fault],
-        earlier: str = "",
+        earlier: Mapping[PartKind, str] = MappingProxyType({}),
     ) -> None:
-        """`earlier` is the end of the text of the reply's turns before this one: some formats join them."""
+        """`earlier` are the ends of the texts of the reply's turns before this one: some formats join them."""
         self._reply = reply
-        self._earlier = earlier
+        self._earlier = dict(earlier)
         self._judge = judge
         self._observe = observe
         self._run_aside = run_aside
@@ -353,7 +354,8 @@ class WatchedReply:
         self._push_end([*out, self._make_end(segment.end)])
 
     def _find_interrupted(self, events: Sequence[Event]) -> frozenset[PartKind]:
-        """Return the kinds of texts that were released before and go on in these events, behind something else."""
+        """Return the kinds of texts that were released before and go on in these events, behind something else, or of
+        which a turn ended within what would be one word."""
         last = next(reversed(self._released), None)
         found: set[PartKind] = set()
         for event in events if last is not None else ():
@@ -361,15 +363,16 @@ class WatchedReply:
             if kind is not None and kind != last:
                 found.add(kind)
                 last = kind
-        return frozenset([kind for kind in found if kind in self._released])
+        words = [kind for kind, text in self._earlier.items() if text[-1:].isalnum() and _begins_word(events, kind)]
+        return frozenset([*words, *(kind for kind in found if kind in self._released)])
 
     def _find_released(self, parts: Sequence[TextPart], interrupted: Collection[PartKind]) -> dict[str, str]:
         """Return what was released before of the texts that go on in these parts, by the ids of these."""
         found: dict[str, str] = {}
         for kind in ("text", "reasoning"):
             before = self._released.get(kind, "")
-            if kind == "text" and self._earlier and any(part.kind == kind for part in parts):
-                before, self._earlier = self._earlier, ""
+            if any(part.kind == kind for part in parts):
+                before = self._earlier.pop(kind, "") or before
             ids = [part.id for part in parts if part.kind == kind] if before else []
             first = [] if kind in interrupted else [id_ for id_ in ids if id_.startswith(_OUTPUT)][:1]
             joined = [id_ for id_ in ids if id_.startswith(_JOINED)][:1]
@@ -486,6 +489,13 @@ def _find_kind(event: Event) -> PartKind | None:
     if isinstance(event, ReasoningDelta):
         return "reasoning"
     return "arguments" if isinstance(event, ToolCallDelta) else None
+
+
+def _begins_word(events: Sequence[Event], kind: PartKind) -> bool:
+    texts = (
+        event.text for event in events if isinstance(event, TextDelta | ReasoningDelta) and _find_kind(event) == kind
+    )
+    return next(filter(None, texts), "")[:1].isalnum()
 
 
 def _list_runs(events: Sequence[Event], interrupted: Collection[PartKind] = ()) -> list[_Run]:

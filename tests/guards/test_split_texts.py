@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import Any, cast
 
 import pytest
 from app.chat.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
@@ -12,6 +13,7 @@ from tests.guards.golden_runner import write_blocks
 from tests.guards.model_replies import write_chat
 from tests.guards.random_talk import WORD, Json, Servers, check_client, make_guarded_settings
 from tests.in_process_gateway import Running
+from tests.tool_loop.fake_servers import FakeServers, make_tool, text_answer
 
 FIRST, REST = f"It is a {WORD[:3]}", f"{WORD[3:]}. It runs well."
 CALL: Json = {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "f", "arguments": "{}"}}]}
@@ -76,6 +78,34 @@ def test_a_word_behind_something_else_is_not_hidden_by_the_text_before_it(mode: 
     settings["masking"] = settings["masking"] | {"patterns": {"word": rf"\b{WORD}\b"}}
     with Running(settings, Split(pieces)) as gateway:
         check_client(gateway.post("/v1/chat", ask("/v1/chat", stream=True)))
+
+
+class Turns(Split):
+    """A model that thinks, says and calls in its first turn, and thinks and says in its second."""
+
+    def _write(self, path: str, sent: str) -> list[bytes]:
+        call = {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "wx-now", "arguments": "{}"}}]}
+        is_first = '"tool_call_id"' not in sent
+        return write_chat([*self.first, call] if is_first else self.second, "tool_calls" if is_first else "stop")
+
+    first: list[Json]
+    second: list[Json]
+
+
+@pytest.mark.parametrize("field", ["content", "reasoning_content"])
+@pytest.mark.parametrize(("first", "second"), [(FIRST, REST), ("All is fine", f"{WORD}!")])
+def test_a_word_at_the_seam_of_two_turns_reaches_no_client(field: str, first: str, second: str) -> None:
+    settings = make_guarded_settings("chat_completions", "block")
+    settings["guards"] = {"words": settings["guards"]["words"]}
+    settings["masking"] = settings["masking"] | {"patterns": {"word": rf"\b{WORD}\b"}}
+    servers = Turns([])
+    servers.first, servers.second = [{field: first}], [{"content": "Hm. ", field: second}]
+    with Running(settings, servers) as gateway:
+        gateway.context.tools = cast(Any, FakeServers([make_tool("wx", "now")], {"wx-now": text_answer("fine")}))
+        for stream in (True, False):
+            answer = gateway.post("/v1/chat/completions", ask("/v1/chat/completions", stream=stream))
+            check_client(answer)
+            assert b"The policy words refused this" in answer.body
 
 
 EVENTS: list[Event] = [TextDelta("a"), ReasoningDelta("x"), TextDelta("b"), ToolCallDelta(0, "{}", "c", "f")]
