@@ -131,8 +131,8 @@ OPAQUE_REASONING = ("reasoning_details", "thinking_blocks", "reasoning_signature
 
 
 def show_arguments(part: TextPart) -> TextPart:
-    """Return the arguments of a call without escapes that JSON does not need: whoever runs the call reads what they
-    stand for, so a guard must, too."""
+    """Return the arguments of a call without escapes that JSON does not need: what runs the call reads what they stand
+    for, so a guard must, too."""
     if part.kind != "arguments" or "\\" not in part.text:
         return part
     return replace(part, text=JSON_STRING.sub(lambda found: _write_string(found.group()), part.text))
