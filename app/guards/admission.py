@@ -46,7 +46,7 @@ from app.guards.rules import GuardRule
 from app.guards.sealed_replies import SealedReply, make_reader_stage, seal_reply
 from app.guards.verdicts import GuardError, PartKind, TextPart
 from app.guards.watch import WatchedReply
-from app.params import READ_PARAMS, SERVER_PARAMS, UNREADABLE_PARAMS
+from app.params import READ_PARAMS, SERVER_PARAMS, UNREADABLE_PARAMS, chooses_route
 
 log = logging.getLogger("parley.guards")
 
@@ -54,8 +54,10 @@ _MEDIA_DATA = re.compile(r"data:(?!text/)[\w.+-]+/[\w.+-]+(;[\w.+=-]+)*;base64,[
 LARGE_CHARACTERS = 64 * 1024
 """More new text is searched in another thread."""
 _OWN_TEXTS = ("text", "title")
-_OPTIONS = SERVER_PARAMS - READ_PARAMS - CONTENT_FIELDS
+_READ = READ_PARAMS | CONTENT_FIELDS
 _MASKED_FIELDS = ("metadata", "stop", "logit_bias", "extra_body")
+_CHOICES = ("function_choice", "tool_choice")
+"""Names of functions, which are sent as they are."""
 
 
 class RequestGuard:
@@ -608,8 +610,13 @@ def list_texts(value: Any) -> Iterator[str]:
 
 
 def _find_read(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that a model may read, of those that the gateway passes on: all but known options."""
-    return {name: value for name, value in extra.items() if name not in _OPTIONS}
+    """Return the fields that a model may read, of those that the gateway passes on: all but known options, and what
+    chooses a server, which may have keys."""
+    return {name: value for name, value in extra.items() if name in _READ or not _is_option(name)}
+
+
+def _is_option(name: str) -> bool:
+    return name in SERVER_PARAMS or chooses_route(name)
 
 
 def _has_text(value: Any) -> bool:
@@ -680,5 +687,6 @@ def _add_notice(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 def _mask_params(params: Mapping[str, Any], masker: ValueMasker) -> Mapping[str, Any]:
     """Mask all texts but those of schemas and choices of tools."""
-    names = [name for name, value in params.items() if isinstance(value, str) or (value and name in _MASKED_FIELDS)]
+    texts = [name for name, value in params.items() if isinstance(value, str) and name not in _CHOICES]
+    names = [*texts, *(name for name in _MASKED_FIELDS if params.get(name) is not None)]
     return {**params, **{name: masker.mask_value(params[name]) for name in names}} if names else params

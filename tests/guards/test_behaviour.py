@@ -742,5 +742,14 @@ def test_what_stands_for_the_messages_and_is_no_text_is_refused(guard: Json) -> 
 
 def test_options_of_a_server_are_no_texts_for_guards() -> None:
     body = {**user("Hi"), "reasoning_format": "zebra", "stop": ["zebra"], "user": "zebra"}
+    body["mcp_servers"] = [{"authorization_token": "zebra"}]
     run = play({"house": {"phases": ["request"]}}, [body], answers=[{"if": "zebra", "body": REJECT}])
-    assert run.clients[0].answer.status == 200
+    assert (run.clients[0].answer.status, "zebra" in json.dumps(asked(run))) == (200, False)
+
+
+def test_the_choice_of_a_function_is_sent_as_it_is() -> None:
+    masking = {"patterns": {"tool": "ls"}}
+    body = {**user("Run ls"), "tools": [LS], "tool_choice": "ls"}
+    run = play({"names": {"detectors": ["tool"]}}, [body], masking=masking)
+    assert run.played.sent[0]["tool_choice"]["function"]["name"] == "ls"
+    assert sent_texts(run)[0].startswith("Run [TOOL_")
