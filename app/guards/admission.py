@@ -34,6 +34,7 @@ from app.guards.masking import (
     mask_conversation,
     mask_message,
     mask_quotes,
+    read_escapes,
 )
 from app.guards.memory import make_key
 from app.guards.parts import find_last_answer, find_question
@@ -395,7 +396,7 @@ class RequestGuard:
     async def _hide(self, rule: GuardRule, texts: Sequence[str]) -> Mapping[str, HiddenText]:
         """Return the texts as Presidio gets them: without the values that detectors find, unless it sees originals."""
         if rule.sees_original or not self.chosen.finding:
-            return {text: HiddenText(text) for text in texts}
+            return {text: read_escapes(text) or HiddenText(text) for text in texts}
         masker = self._make_masker({})
         if sum(map(len, texts)) > LARGE_CHARACTERS:
             return await asyncio.to_thread(lambda: {text: masker.hide(text) for text in texts})

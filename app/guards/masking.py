@@ -21,6 +21,9 @@ from app.guards.detectors import Span, choose_spans
 from app.guards.parts import JSON_STRING, OPAQUE_REASONING
 from app.guards.placeholders import Placeholders
 
+_ESCAPE = re.compile(r"\\+(?:u([dD][89abAB][0-9A-Fa-f]{2})\\+u([dD][c-fC-F][0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|/)")
+"""At any depth of JSON within JSON."""
+
 FindSpans = Callable[[str], Sequence[tuple[Span, "SpanRule"]]]
 
 
@@ -66,6 +69,10 @@ class HiddenText(Struct, frozen=True):
             last + 1 if place_of_end is None else place_of_end[3],
         )
 
+    def is_outside(self, start: int, end: int) -> bool:
+        """Whether no word stands at one of these places of the original, of which a part would be left."""
+        return not any(begin < start < stop or begin < end < stop for _, _, begin, stop in self.places)
+
     def _map(self, at: int) -> tuple[int, tuple[int, int, int, int] | None]:
         """Return where a character is in the original, and the place of the word in which it is."""
         number = bisect_right(self.places, at, key=lambda place: place[0]) - 1
@@ -73,6 +80,34 @@ class HiddenText(Struct, frozen=True):
             return at, None
         place = self.places[number]
         return at - place[1] + place[3], place if at < place[1] else None
+
+
+def read_escapes(text: str) -> HiddenText | None:
+    """Return a text without the escapes that JSON does not need; None if it has none. It may be a part of JSON."""
+    if "\\u" not in text and "\\/" not in text:
+        return None
+    out: list[str] = []
+    places: list[tuple[int, int, int, int]] = []
+    done = length = 0
+    for found in _ESCAPE.finditer(text):
+        length += found.start() - done
+        places.append((length, length + 1, *found.span()))
+        out += (text[done : found.start()], _read_escape(found))
+        done, length = found.end(), length + 1
+    return HiddenText("".join((*out, text[done:])), tuple(places))
+
+
+def _read_value(text: str) -> str:
+    """Return a value as it is behind the escapes of JSON."""
+    return _ESCAPE.sub(_read_escape, text) if "\\" in text else text
+
+
+def _read_escape(found: "re.Match[str]") -> str:
+    """Return one character. Half a surrogate pair could not be written."""
+    if found[1]:
+        return chr(0x10000 + ((int(found[1], 16) & 0x3FF) << 10) + (int(found[2], 16) & 0x3FF))
+    char = chr(int(found[3], 16)) if found[3] else "/"
+    return "\ufffd" if "\ud800" <= char <= "\udfff" else char
 
 
 class ValueMasker:
@@ -102,25 +137,42 @@ class ValueMasker:
 
     def mask(self, text: str) -> MaskedText:
         """Search a text, and mask what is found; in JSON also behind the escapes of its strings."""
-        refused = None
-        if ("\\u" in text or "\\/" in text) and _is_json(text):
-            text, refused = self._mask_strings(text, self.mask)
-        found = self._mask(text, list(self._find(text))) if text else MaskedText(text)
-        return found if refused is None else replace(found, refused=refused)
+        view = read_escapes(text)
+        return self._mask(text, self._find_all(text, view), has_escapes=view is not None) if text else MaskedText(text)
+
+    def _find_all(self, text: str, view: HiddenText | None) -> Sequence[tuple[Span, SpanRule]]:
+        """Return what is found in a text, and behind its escapes, of which `view` has none."""
+        if view is None:
+            return self._find(text)
+        found = [(span, rule) for span, rule in self._find(text) if view.is_outside(span.start, span.end)]
+        for span, rule in self._find(view.text):
+            place = view.find_original(span.start, span.end)
+            if place is not None:
+                found.append((Span(*place, span.kind), rule))
+        return found
 
     def hide(self, text: str) -> HiddenText:
-        """Return a text without the values that are found in it, but for those that are only counted."""
-        rules = {id(span): (span, rule) for span, rule in self._find(text) if rule.action != "observe"} if text else {}
+        """Return a text without the values that are found in it, but for those that are only counted, and without the
+        escapes of JSON."""
+        view = read_escapes(text)
+        found = [(span, rule) for span, rule in self._find_all(text, view) if rule.action != "observe"] if text else []
+        rules = {id(span): rule for span, rule in found}
+        new: list[tuple[int, int, str]] = []
+        for group in choose_spans(text, [span for span, _ in found], self._ignored) if found else ():
+            start, end = group[0].start, group[-1].end
+            masks = rules[id(group[0])].action == "mask"
+            value = text[start:end] if view is None else _read_value(text[start:end])
+            new.append((start, end, self._placeholders.mask(group[0].kind, value) if masks else f"[{group[0].kind}]"))
+        for first, last, start, end in view.places if view is not None else ():
+            if view is not None and not any(begin <= start < stop for begin, stop, _ in new):
+                new.append((start, end, view.text[first:last]))
         out: list[str] = []
         places: list[tuple[int, int, int, int]] = []
         done, length = 0, 0
-        for group in choose_spans(text, [span for span, _ in rules.values()], self._ignored) if rules else ():
-            (span, rule), end = rules[id(group[0])], group[-1].end
-            masks = rule.action == "mask"
-            word = self._placeholders.mask(span.kind, text[span.start : end]) if masks else f"[{span.kind}]"
-            length += span.start - done
-            places.append((length, length + len(word), span.start, end))
-            out += (text[done : span.start], word)
+        for start, end, word in sorted(new):
+            length += start - done
+            places.append((length, length + len(word), start, end))
+            out += (text[done:start], word)
             done, length = end, length + len(word)
         return HiddenText("".join((*out, text[done:])), tuple(places)) if places else HiddenText(text)
 
@@ -131,7 +183,7 @@ class ValueMasker:
             return MaskedText(text)
         return self._mask(text, list(self._find_of_model(text)))
 
-    def _mask(self, text: str, found: Sequence[tuple[Span, SpanRule]]) -> MaskedText:
+    def _mask(self, text: str, found: Sequence[tuple[Span, SpanRule]], *, has_escapes: bool = False) -> MaskedText:
         if not found:
             return MaskedText(text)
         rules = {id(span): rule for span, rule in found}
@@ -148,20 +200,21 @@ class ValueMasker:
             if strict is not None:
                 refused = refused or Refused(rules[id(strict)].guard, strict.kind)
             else:
-                out += (text[place : span.start], self._write(span, text, rule))
+                value = text[span.start : span.end]
+                value = _read_value(value) if has_escapes else value
+                out += (text[place : span.start], self._write(span.kind, value, rule))
                 place = span.end
         return MaskedText("".join((*out, text[place:])) if out else text, refused)
 
     def _count(self, rule: SpanRule) -> None:
         self.counts[rule.guard] = self.counts.get(rule.guard, 0) + 1
 
-    def _write(self, span: Span, text: str, rule: SpanRule) -> str:
-        self.kinds[span.kind] = self.kinds.get(span.kind, 0) + 1
+    def _write(self, kind: str, value: str, rule: SpanRule) -> str:
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
         if rule.action == "redact":
-            return f"[{span.kind}]"
-        value = text[span.start : span.end]
-        placeholder = self._placeholders.mask(span.kind, value)
-        self.words[span.kind, value] = self._placeholders.words[span.kind, value]
+            return f"[{kind}]"
+        placeholder = self._placeholders.mask(kind, value)
+        self.words[kind, value] = self._placeholders.words[kind, value]
         return placeholder
 
     def mask_known(self, text: str) -> str:

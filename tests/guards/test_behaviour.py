@@ -583,6 +583,23 @@ def test_presidio_gets_no_value_that_is_masked_and_its_places_count_in_what_it_g
     assert [one["text"] for one in asked(run)] == [text]
 
 
+def test_presidio_gets_a_result_in_json_without_its_escapes() -> None:
+    text = json.dumps({"a": "ä", "who": "Müller", "to": "ann@example.com"}).replace("@", "\\u0040")
+    shown = '{"a": "ä", "who": "Müller", "to": "[EMAIL_YGDF6NR7]"}'
+    start = shown.index("Müller")
+    spans = [{"start": start, "end": start + 6, "entity_type": "PERSON", "score": 0.9}]
+    rows: Json = {"pii": {"detectors": ["email"]}, "names": {"api": "presidio"}}
+    reply = {"chunks": [{"content": "[EMAIL_YGDF6NR7]"}], "finish": "stop"}
+    answers: list[Json] = [{"if": "who", "body": spans}, {"if": "List", "body": []}]
+    run = play(rows, [history(text)], [reply], answers=answers)
+    assert shown in [one["text"] for one in asked(run)]
+    sent = json.loads(sent_texts(run)[-1])
+    assert (sent["a"], sent["to"], sent["who"][:8]) == ("ä", "[EMAIL_YGDF6NR7]", "[PERSON_")
+    assert run.clients[0].reply is not None and run.clients[0].reply.text == "ann@example.com"
+    run = play({"names": {"api": "presidio"}}, [history(text)], answers=answers)
+    assert "Müller" in str(asked(run)) and "ller" not in sent_texts(run)[-1]
+
+
 def test_what_presidio_found_is_masked_if_it_fails_for_other_texts() -> None:
     rows = {"names": {"api": "presidio", "on_failure": "pass"}}
     answers: list[Json] = [{"if": "Ann", "body": [SPAN]}, {"if": "Bob", "body": {"error": "x"}}]

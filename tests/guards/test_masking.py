@@ -1,10 +1,11 @@
 """Values are masked in what users and tools say, and put back to placeholders in what the model said."""
 
+import re
 from collections.abc import Sequence
 
 from app.chat.known_conversation import KnownConversation
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
-from app.guards.detectors import DETECTORS, Span
+from app.guards.detectors import DETECTORS, Span, make_pattern
 from app.guards.masking import (
     MaskedText,
     Refused,
@@ -80,7 +81,8 @@ def test_arguments_are_masked_behind_their_escapes_and_when_they_are_no_json() -
         ('["{\\"to\\": \\"ann\\\\u0040example.com\\"}"]', f'["{{\\"to\\": \\"{WORD}\\"}}"]'),
         ('{"\\u0061nn@example.com": "a\\/b"}', f'{{"{WORD}": "a\\/b"}}'),
         (f'{{"to": "{MAIL}", "x": "\\u00fc"}}', f'{{"to": "{WORD}", "x": "\\u00fc"}}'),
-        ("ann\\u0040example.com", "ann\\u0040example.com"),
+        ('{"to": "ann\\u0040example.com", "cut', f'{{"to": "{WORD}", "cut'),
+        ("no\\u0040value", "no\\u0040value"),
     ],
 )
 def test_values_behind_the_escapes_of_a_result_in_json_are_found(text: str, expected: str) -> None:
@@ -90,6 +92,27 @@ def test_values_behind_the_escapes_of_a_result_in_json_are_found(text: str, expe
     assert masked.parts == (ToolResult((Text(expected),)),)
     refused = make_masker(Placeholders(bytes(32), ""), "reject").mask(text).refused
     assert (refused is None) is (text == expected)
+
+
+@each_case(
+    "text,value,expected",
+    [
+        ('{"a": "\\ud83d\\ude00key", "b": "\\ud83d"}', "😀key", '{"a": "[KEY]", "b": "\\ud83d"}'),
+        ('{"a": "k\\/key"}', "k/key", '{"a": "[KEY]"}'),
+        ('{"a": "\\u006bkey\\ud83d"}', "kkey\ufffd", '{"a": "[KEY]"}'),
+        ("k\\/key", "k/key", "[KEY]"),
+    ],
+)
+def test_a_value_behind_escapes_is_kept_as_it_is_read(text: str, value: str, expected: str) -> None:
+    find = make_pattern("KEY", r"[^\s\"]*key[^\s\"]*")
+    placeholders = Placeholders(bytes(32), "")
+    masker = ValueMasker(
+        lambda text: [(span, SpanRule("pii", "mask")) for span in find(text)], placeholders, lambda _: False
+    )
+    masked = masker.mask(text).text
+    assert ([*placeholders.values.values()], re.sub(r"KEY_\w+", "KEY", masked)) == ([value], expected)
+    hidden = masker.hide(text)
+    assert re.sub(r"KEY_\w+", "KEY", hidden.text).count("[KEY]") == 1
 
 
 def test_what_no_text_may_have_is_redacted_or_refused_in_answers_too() -> None:
