@@ -9,6 +9,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -21,7 +22,8 @@ from app.guards.detectors import Span, choose_spans
 from app.guards.parts import JSON_STRING, OPAQUE_REASONING
 from app.guards.placeholders import Placeholders
 
-_ESCAPE = re.compile(r"\\+(?:u([dD][89abAB][0-9A-Fa-f]{2})\\+u([dD][c-fC-F][0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|/)")
+_ESCAPE = re.compile(r"\\+(?:u[dD][89abAB][0-9A-Fa-f]{2}\\+u[dD][c-fC-F][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|/)")
+_DIGITS = re.compile(r"u([0-9A-Fa-f]{4})")
 """At any depth of JSON within JSON."""
 
 FindSpans = Callable[[str], Sequence[tuple[Span, "SpanRule"]]]
@@ -71,7 +73,11 @@ class HiddenText(Struct, frozen=True):
 
     def is_outside(self, start: int, end: int) -> bool:
         """Whether no word stands at one of these places of the original, of which a part would be left."""
-        return not any(begin < start < stop or begin < end < stop for _, _, begin, stop in self.places)
+        for at in (start, end):
+            number = bisect_right(self.places, at, key=lambda place: place[2]) - 1
+            if number >= 0 and self.places[number][2] < at < self.places[number][3]:
+                return False
+        return True
 
     def _map(self, at: int) -> tuple[int, tuple[int, int, int, int] | None]:
         """Return where a character is in the original, and the place of the word in which it is."""
@@ -82,9 +88,13 @@ class HiddenText(Struct, frozen=True):
         return at - place[1] + place[3], place if at < place[1] else None
 
 
+def _has_escapes(text: str) -> bool:
+    return "\\u" in text or "\\/" in text
+
+
 def read_escapes(text: str) -> HiddenText | None:
     """Return a text without the escapes that JSON does not need; None if it has none. It may be a part of JSON."""
-    if "\\u" not in text and "\\/" not in text:
+    if not _has_escapes(text):
         return None
     out: list[str] = []
     places: list[tuple[int, int, int, int]] = []
@@ -103,11 +113,18 @@ def _read_value(text: str) -> str:
 
 
 def _read_escape(found: "re.Match[str]") -> str:
+    return _read_written(found.group())
+
+
+@lru_cache(4096)
+def _read_written(escape: str) -> str:
     """Return one character. Half a surrogate pair could not be written."""
-    if found[1]:
-        return chr(0x10000 + ((int(found[1], 16) & 0x3FF) << 10) + (int(found[2], 16) & 0x3FF))
-    char = chr(int(found[3], 16)) if found[3] else "/"
-    return "\ufffd" if "\ud800" <= char <= "\udfff" else char
+    if escape.endswith("/"):
+        return "/"
+    first, *second = [int(digits, 16) for digits in _DIGITS.findall(escape)]
+    if second:
+        return chr(0x10000 + ((first & 0x3FF) << 10) + (second[0] & 0x3FF))
+    return "\ufffd" if 0xD800 <= first <= 0xDFFF else chr(first)
 
 
 class ValueMasker:
@@ -137,15 +154,21 @@ class ValueMasker:
 
     def mask(self, text: str) -> MaskedText:
         """Search a text, and mask what is found; in JSON also behind the escapes of its strings."""
-        view = read_escapes(text)
-        return self._mask(text, self._find_all(text, view), has_escapes=view is not None) if text else MaskedText(text)
+        if not text:
+            return MaskedText(text)
+        return self._mask(text, self._find_all(text), has_escapes=_has_escapes(text))
 
-    def _find_all(self, text: str, view: HiddenText | None) -> Sequence[tuple[Span, SpanRule]]:
-        """Return what is found in a text, and behind its escapes, of which `view` has none."""
+    def _find_all(self, text: str) -> Sequence[tuple[Span, SpanRule]]:
+        """Return what is found in a text, and behind its escapes."""
+        as_it_is = self._find(text)
+        if not _has_escapes(text):
+            return as_it_is
+        behind = self._find(_ESCAPE.sub(_read_escape, text))
+        view = read_escapes(text) if as_it_is or behind else None
         if view is None:
-            return self._find(text)
-        found = [(span, rule) for span, rule in self._find(text) if view.is_outside(span.start, span.end)]
-        for span, rule in self._find(view.text):
+            return ()
+        found = [(span, rule) for span, rule in as_it_is if view.is_outside(span.start, span.end)]
+        for span, rule in behind:
             place = view.find_original(span.start, span.end)
             if place is not None:
                 found.append((Span(*place, span.kind), rule))
@@ -155,7 +178,7 @@ class ValueMasker:
         """Return a text without the values that are found in it, but for those that are only counted, and without the
         escapes of JSON."""
         view = read_escapes(text)
-        found = [(span, rule) for span, rule in self._find_all(text, view) if rule.action != "observe"] if text else []
+        found = [(span, rule) for span, rule in self._find_all(text) if rule.action != "observe"] if text else []
         rules = {id(span): rule for span, rule in found}
         new: list[tuple[int, int, str]] = []
         for group in choose_spans(text, [span for span, _ in found], self._ignored) if found else ():
