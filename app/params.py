@@ -213,6 +213,16 @@ SERVER_PARAMS = frozenset(
     f"{_OPENAI_PARAMS} {_VLLM_AND_SGLANG_PARAMS} {_LOCAL_SERVER_PARAMS} {_HOSTED_SERVER_PARAMS}".split()
 )
 """Parameters of known servers that `GenerateCfg` does not have. They are never treated as misspellings."""
+READ_PARAMS = frozenset(
+    {
+        *("asr_options", "bot_setting", "character", "chat_template", "chat_template_kwargs", "documents"),
+        *("instruction_template", "plugins", "prediction", "prefix", "preset", "reply_constraints", "suffix"),
+        *("system", "template", "translation_options"),
+    }
+)
+"""Those of them whose texts a model reads."""
+UNREADABLE_PARAMS = frozenset({"input_embeds", "input_ids", "prompt_embeds", "prompt_token_ids"})
+"""Parameters of vLLM and SGLang that stand for the conversation, and are no text."""
 
 _ROUTING_NAMES = """
     api_base api_key api_version azure_ad_token compound_custom extra_headers extra_query headers kv_transfer_params

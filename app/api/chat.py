@@ -245,6 +245,8 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             record.capture.record_warnings(response.list_warnings())
         if response.answers is not None:
             await self._keep_reasoning(response, request.scope)
+        if request.guard is not None:
+            record.guards = request.guard.describe()
         failure = self._find_failure(attempts.attempts, response.error)
         record.record_response(response, response.info.origin, attempts, failure)
 

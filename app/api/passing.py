@@ -30,7 +30,7 @@ from app.endpoints.completions import find_most_tokens
 from app.endpoints.kinds import ENDPOINTS, Endpoint
 from app.errors import BadRequest, Unsupported
 from app.formats.base import ReplyInfo
-from app.formats.body import RejectedRequest, find_user
+from app.formats.body import RejectedRequest, find_user, keep_texts
 from app.formats.openai import OPENAI
 from app.gateway import Gateway, new_reply_id
 from app.observe.logs import log_late_failure
@@ -122,7 +122,8 @@ class PassingEndpoint(RecordedEndpoint):
             named = {name: body.read(name) for name in ("user", "safety_identifier")}
             request.name_user(find_user(named), body.read("metadata"))
             request.caller.check_user()
-        request.read_tags(None)
+        request.read_tags(keep_texts(body.read("metadata")) if "metadata" in body.fields else None)
+        body = body.without_tags()
         model = body.model or self._find_only_model(request.live.gateway, request.caller, path)
         record.requested_model = model
         route = find_route(gateway, model, request.caller, endpoint.serves)
@@ -221,7 +222,7 @@ class PassingEndpoint(RecordedEndpoint):
         """Send the answer to its end, and record it. `vectors` are those that are known of it. `receive` waits for the
         end of the request, if that has not come."""
         context, record, attempts, gateway = self._context, request.record, request.attempts, request.live.gateway
-        info = ReplyInfo(new_reply_id(), request.id, prepared.route.model, 0, warnings=request.read_tags(None))
+        info = ReplyInfo(new_reply_id(), request.id, prepared.route.model, 0, warnings=request.tag_warnings)
         response = self._create_response(request, info)
         response.attempts = attempts
         open_rest = partial(gateway.open_passing, prepared, attempts, prepare_fallback)

@@ -37,6 +37,7 @@ class RequestInProgress:
         "record",
         "scope",
         "send",
+        "tag_warnings",
         "writer",
     )
 
@@ -61,6 +62,7 @@ class RequestInProgress:
         virtual model."""
         self.guard: RequestGuard | None = None
         """None if no guard looks at the request and its reply."""
+        self.tag_warnings: tuple[str, ...] = ()
         self.in_background = False
         """The reply goes on without the client, and the request is reported at its end."""
         team = self.caller.team
@@ -123,4 +125,5 @@ class RequestInProgress:
         tags, warnings = read_tags(header, metadata)
         if tags:
             self.record.record_tags(tags)
-        return tuple(warnings)
+        self.tag_warnings = tuple(warnings)
+        return self.tag_warnings

@@ -60,6 +60,7 @@ _FIGURES: dict[str, Any] = {
     "warnings": [],
     "content": "masked",
     "bodies": [{"kind": "client_request", "bytes": 812, "is_cut": False}],
+    "guards": "pii=masked:3 policy=pass",
 }
 _BODY: dict[str, Any] = {
     "kind": "client_request",
@@ -150,6 +151,8 @@ class RequestFigures(Described):
     warnings: list[str]
     content: Literal["masked", "full", "none"]
     bodies: list[BodySizes]
+    guards: str
+    """What guards have said of the request, and whether one has refused the reply."""
 
 
 class RequestList(Described):

@@ -43,10 +43,7 @@ def is_same(first: Any, second: Any) -> bool:
 
 def _are_same(first: Iterable[Any], second: Iterable[Any]) -> bool:
     """Whether each of the first ones is the same as the second one at its place; there are as many of both."""
-    for one, other in zip(first, second, strict=True):
-        if one is not other and not is_same(one, other):
-            return False
-    return True
+    return all(one is other or is_same(one, other) for one, other in zip(first, second, strict=True))
 
 
 _LISTS = (list, tuple)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from app.chat.fetched_urls import find_body_urls, find_media_addresses
 from app.chat.token_estimate import BYTES_PER_TOKEN
@@ -21,6 +22,7 @@ CONTENT_FIELDS = frozenset(
         *("input", "inputs", "texts", "text", "query", "queries", "documents", "prompt", "suffix", "messages"),
         *("text_1", "text_2", "data_1", "data_2", "source_sentence", "sentences", "tokens", "content"),
         *("image", "images", "mask", "instructions", "voice"),
+        *("instruction", "instruct", "title", "negative_prompt", "lyrics", "reference_text", "ref_text"),
     }
 )
 """What a model is given to read. Prompts are counted by these; no other field of them chooses anything."""
@@ -77,6 +79,16 @@ class EndpointBody(Struct, frozen=True):
         """Return a value; None if there is none. Raises BadRequest."""
         raw = self.fields.get(name)
         return None if raw is None else _read_value(name, raw)
+
+    def without_tags(self) -> "EndpointBody":
+        """Return the body without `metadata.tags`, which are for the gateway."""
+        metadata = self.read("metadata") if "metadata" in self.fields else None
+        if not isinstance(metadata, dict) or "tags" not in metadata:
+            return self
+        fields = {name: raw for name, raw in self.fields.items() if name != "metadata"}
+        if rest := {name: value for name, value in metadata.items() if name != "tags"}:
+            fields["metadata"] = Raw(msgspec.json.encode(rest))
+        return replace(self, fields=fields)
 
     def read_count(self, *names: str) -> int | None:
         """Return the largest whole number above 0 of these fields, in any form in which servers read one (`2`, `2.0`,

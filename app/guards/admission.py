@@ -23,7 +23,15 @@ from app.chat.stream import Reply
 from app.endpoints.body import CONTENT_FIELDS
 from app.errors import InvalidInput, ParleyError, PolicyRefused, Unsupported
 from app.guards.guards import NOTICE, Guards, GuardSet
-from app.guards.masking import FindSpans, ValueMasker, find_masked, mask_conversation, mask_quotes
+from app.guards.masking import (
+    FindSpans,
+    ValueMasker,
+    find_masked,
+    mask_conversation,
+    mask_message,
+    mask_quotes,
+    read_escapes,
+)
 from app.guards.memory import make_key
 from app.guards.parts import find_last_answer, find_question
 from app.guards.placeholders import Placeholders
@@ -36,6 +44,7 @@ from app.guards.sealed_replies import SealedReply, make_reader_stage, seal_reply
 from app.guards.spans import HiddenText, MaskedConversation, Refused, Span, SpanRule
 from app.guards.verdicts import GuardError, PartKind, RequestFacts, TextPart
 from app.guards.watch import WatchedReply
+from app.params import READ_PARAMS, SERVER_PARAMS, UNREADABLE_PARAMS, chooses_route
 
 log = logging.getLogger("parley.guards")
 
@@ -43,7 +52,10 @@ _MEDIA_DATA = re.compile(r"data:(?!text/)[\w.+-]+/[\w.+-]+(;[\w.+=-]+)*;base64,[
 LARGE_CHARACTERS = 64 * 1024
 """More new text is searched in another thread."""
 _OWN_TEXTS = ("text", "title")
-_MASKED_FIELDS = ("user", "metadata", "safety_identifier", "stop")
+_READ = READ_PARAMS | CONTENT_FIELDS
+_MASKED_FIELDS = ("metadata", "stop", "logit_bias", "extra_body")
+_CHOICES = ("function_choice", "tool_choice")
+"""Names of functions, which are sent as they are."""
 
 
 class RequestGuard:
@@ -58,8 +70,8 @@ class RequestGuard:
         self._requests = RequestJudge(self._questions)
         self._asked = 0
         """The messages of the caller's own request; those behind are of turns of the reply."""
-        self._earlier = ""
-        """The end of the text of these turns."""
+        self._earlier: Mapping[PartKind, str] = {}
+        """The ends of the texts of these turns."""
         self._last: tuple[Sequence[Message], tuple[Message, ...]] | None = None
         """The messages that were admitted last, and as the model may have them."""
         self._has_begun = False
@@ -128,7 +140,13 @@ class RequestGuard:
         """Return the request with fields that a model reads beside the messages, such as `documents`, as it may have
         them. Raises ParleyError."""
         extra = request.params.get("extra_body") or {}
-        read = {name: value for name, value in extra.items() if name in CONTENT_FIELDS}
+        read = _find_read(extra)
+        unreadable = next((name for name in extra if name in UNREADABLE_PARAMS), None)
+        if unreadable is not None and self.chosen.enforces_requests:
+            text = (
+                "guards check the requests for this model, and cannot read this form of a conversation: send messages"
+            )
+            raise Unsupported(text, request.paths.extra(unreadable))
         texts = [*dict.fromkeys(text for value in read.values() for text in list_texts(value))]
         if not texts:
             return request
@@ -155,7 +173,8 @@ class RequestGuard:
         messages = await self._requests.judge(request, messages, sees_original=True)
         if self.chosen.finding or self.chosen.analyzing:
             messages = await self._mask_new(request, messages)
-        return tuple(await self._requests.judge(request, messages, sees_original=False))
+        judged = await self._requests.judge(request, messages, sees_original=False)
+        return tuple(self._mask_replaced(messages, judged))
 
     async def admit_restored(self, request: ChatRequest, given: Sequence[Message]) -> Admitted:
         """Return a request in which the gateway has put reasoning back into the given messages, as the model may have
@@ -175,11 +194,15 @@ class RequestGuard:
             messages[number] = _replace_reasoning(messages[number], thought)
         return mark_admitted(replace(request, messages=tuple(messages)))
 
-    def _read_earlier(self, turns: Sequence[Message]) -> str:
-        """Return the end of what the client has got of the turns of a reply."""
-        texts = [part.text for turn in turns if turn.role == "assistant" for part in turn.parts if type(part) is Text]
-        overlap = max([rule.overlap_characters for rule in self.chosen.replying], default=0) if texts else 0
-        return "".join(texts)[-overlap:] if overlap else ""
+    def _read_earlier(self, turns: Sequence[Message]) -> dict[PartKind, str]:
+        """Return the ends of what the client has got of the turns of a reply: its text and its reasoning."""
+        parts = [part for turn in turns if turn.role == "assistant" for part in turn.parts]
+        overlap = max([rule.overlap_characters for rule in self.chosen.replying], default=0) if parts else 0
+        if not overlap:
+            return {}
+        text = "".join([part.text for part in parts if type(part) is Text])
+        reasoning = "".join([part.text for part in parts if type(part) is Reasoning])
+        return {"text": text[-overlap:], "reasoning": reasoning[-overlap:]}
 
     async def _mask_new(self, request: ChatRequest, messages: Sequence[Message]) -> Sequence[Message]:
         """Mask the values in messages, of which only new ones are searched. Raises PolicyRefused, GuardUnavailable."""
@@ -191,18 +214,38 @@ class RequestGuard:
             return await asyncio.to_thread(self._mask, messages, spans, known, done)
         return self._mask(messages, spans, known, done)
 
+    def _mask_replaced(
+        self, given: Sequence[Message], judged: Sequence[Message], *, of_session: bool = True
+    ) -> Sequence[Message]:
+        """Search what services that see masked texts have put in the place of these. Raises PolicyRefused."""
+        places = [number for number, one in enumerate(judged) if one is not given[number]]
+        if not places or not self.chosen.finding:
+            return judged
+        out, refused = list(judged), []
+        masker = self._make_known_masker()
+        for number in places:
+            out[number], reasons = mask_message(judged[number], masker)
+            refused += [(number, place, why) for place, why in reasons]
+        self._report_masked(masker)
+        return self._withhold(judged, out, refused, of_session=of_session) if refused else out
+
     @property
     def _masked_as(self) -> tuple[Any, ...]:
         """Under which the masked beginning of a conversation is known."""
         return "masked", self.chosen.digest, self._facts.scope
 
     def admit_locally(self, request: ChatRequest) -> Admitted | None:
-        """Do what `admit` does with detectors alone: nothing is asked. None if that refuses the request, or if there
-        may be values that only a service finds."""
+        """Do what `admit` does with detectors alone: nothing is asked. None if that refuses the request, or if a
+        service may find values in it, or refuse or replace it."""
         if any(rule.enforces for rule in self.chosen.analyzing):
             return None
         try:
-            return self._finish(request, tuple(self._mask(request.messages, {}, request.known)))
+            masked = tuple(self._mask(request.messages, {}, request.known))
+            if self.chosen.judging and any(map(_has_text, _find_read(request.params.get("extra_body") or {}).values())):
+                return None
+            if not self._requests.has_passed(request, masked):
+                return None
+            return self._finish(request, masked)
         except PolicyRefused:
             return None
 
@@ -349,7 +392,7 @@ class RequestGuard:
     async def _hide(self, rule: GuardRule, texts: Sequence[str]) -> Mapping[str, HiddenText]:
         """Return the texts as Presidio gets them: without the values that detectors find, unless it sees originals."""
         if rule.sees_original or not self.chosen.finding:
-            return {text: HiddenText(text) for text in texts}
+            return {text: read_escapes(text) or HiddenText(text) for text in texts}
         masker = self._make_masker({})
         if sum(map(len, texts)) > LARGE_CHARACTERS:
             return await asyncio.to_thread(lambda: {text: masker.hide(text) for text in texts})
@@ -428,6 +471,7 @@ class RequestGuard:
         self._report_masked(masker)
         masked = self._withhold(messages, done.messages, done.refused, of_session=False)
         judged = await self._requests.judge(request, masked, sees_original=False, text_kind=kind, of_session=False)
+        judged = self._mask_replaced(masked, judged, of_session=False)
         return [part.text for part in judged[0].parts if isinstance(part, Text)]
 
     async def admit_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -562,6 +606,20 @@ def list_texts(value: Any) -> Iterator[str]:
             yield from list_texts(item)
 
 
+def _find_read(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that a model may read, of those that the gateway passes on: all but known options, and what
+    chooses a server, which may have keys."""
+    return {name: value for name, value in extra.items() if name in _READ or not _is_option(name)}
+
+
+def _is_option(name: str) -> bool:
+    return name in SERVER_PARAMS or chooses_route(name)
+
+
+def _has_text(value: Any) -> bool:
+    return next(list_texts(value), None) is not None
+
+
 def _list_named(value: Any, names: Collection[str]) -> Iterator[str]:
     """Yield the texts that fields of these names have, at any depth."""
     for name, item in value.items() if isinstance(value, Mapping) else ():
@@ -625,6 +683,7 @@ def _add_notice(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def _mask_params(params: Mapping[str, Any], masker: ValueMasker) -> Mapping[str, Any]:
-    """Mask the fields that name a user, and all that the gateway passes on unread."""
-    names = [name for name in (*_MASKED_FIELDS, "extra_body") if params.get(name) is not None]
+    """Mask all texts but those of schemas and choices of tools."""
+    texts = [name for name, value in params.items() if isinstance(value, str) and name not in _CHOICES]
+    names = [*texts, *(name for name in _MASKED_FIELDS if params.get(name) is not None)]
     return {**params, **{name: masker.mask_value(params[name]) for name in names}} if names else params

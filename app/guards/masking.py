@@ -8,6 +8,7 @@ signature and place in the prompt cache stay valid, and what the model made up i
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,13 +17,54 @@ from msgspec.structs import replace
 from app.chat.known_conversation import KnownConversation
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.guards.detectors import choose_spans
-from app.guards.parts import OPAQUE_REASONING
+from app.guards.parts import JSON_STRING, OPAQUE_REASONING
 from app.guards.placeholders import Placeholders
 from app.guards.spans import HiddenText, MaskedConversation, MaskedText, Refused, Span, SpanRule
 
-_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ESCAPE = re.compile(r"\\+(?:u[dD][89abAB][0-9A-Fa-f]{2}\\+u[dD][c-fC-F][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|/)")
+_DIGITS = re.compile(r"u([0-9A-Fa-f]{4})")
+"""At any depth of JSON within JSON."""
 
 FindSpans = Callable[[str], Sequence[tuple[Span, SpanRule]]]
+
+
+def _has_escapes(text: str) -> bool:
+    return "\\u" in text or "\\/" in text
+
+
+def read_escapes(text: str) -> HiddenText | None:
+    """Return a text without the escapes that JSON does not need; None if it has none. It may be a part of JSON."""
+    if not _has_escapes(text):
+        return None
+    out: list[str] = []
+    places: list[tuple[int, int, int, int]] = []
+    done = length = 0
+    for found in _ESCAPE.finditer(text):
+        length += found.start() - done
+        places.append((length, length + 1, *found.span()))
+        out += (text[done : found.start()], _read_escape(found))
+        done, length = found.end(), length + 1
+    return HiddenText("".join((*out, text[done:])), tuple(places))
+
+
+def _read_value(text: str) -> str:
+    """Return a value as it is behind the escapes of JSON."""
+    return _ESCAPE.sub(_read_escape, text) if "\\" in text else text
+
+
+def _read_escape(found: "re.Match[str]") -> str:
+    return _read_written(found.group())
+
+
+@lru_cache(4096)
+def _read_written(escape: str) -> str:
+    """Return one character. Half a surrogate pair could not be written."""
+    if escape.endswith("/"):
+        return "/"
+    first, *second = [int(digits, 16) for digits in _DIGITS.findall(escape)]
+    if second:
+        return chr(0x10000 + ((first & 0x3FF) << 10) + (second[0] & 0x3FF))
+    return "\ufffd" if 0xD800 <= first <= 0xDFFF else chr(first)
 
 
 class ValueMasker:
@@ -51,22 +93,49 @@ class ValueMasker:
         self._longest_first: list[tuple[str, str]] = []
 
     def mask(self, text: str) -> MaskedText:
-        """Search a text, and mask what is found."""
-        return self._mask(text, list(self._find(text))) if text else MaskedText(text)
+        """Search a text, and mask what is found; in JSON also behind the escapes of its strings."""
+        if not text:
+            return MaskedText(text)
+        return self._mask(text, self._find_all(text), has_escapes=_has_escapes(text))
+
+    def _find_all(self, text: str) -> Sequence[tuple[Span, SpanRule]]:
+        """Return what is found in a text, and behind its escapes."""
+        as_it_is = self._find(text)
+        if not _has_escapes(text):
+            return as_it_is
+        behind = self._find(_ESCAPE.sub(_read_escape, text))
+        view = read_escapes(text) if as_it_is or behind else None
+        if view is None:
+            return ()
+        found = [(span, rule) for span, rule in as_it_is if view.is_outside(span.start, span.end)]
+        for span, rule in behind:
+            place = view.find_original(span.start, span.end)
+            if place is not None:
+                found.append((Span(*place, span.kind), rule))
+        return found
 
     def hide(self, text: str) -> HiddenText:
-        """Return a text without the values that are found in it, but for those that are only counted."""
-        rules = {id(span): (span, rule) for span, rule in self._find(text) if rule.action != "observe"} if text else {}
+        """Return a text without the values that are found in it, but for those that are only counted, and without the
+        escapes of JSON."""
+        view = read_escapes(text)
+        found = [(span, rule) for span, rule in self._find_all(text) if rule.action != "observe"] if text else []
+        rules = {id(span): rule for span, rule in found}
+        new: list[tuple[int, int, str]] = []
+        for group in choose_spans(text, [span for span, _ in found], self._ignored) if found else ():
+            start, end = group[0].start, group[-1].end
+            masks = rules[id(group[0])].action == "mask"
+            value = text[start:end] if view is None else _read_value(text[start:end])
+            new.append((start, end, self._placeholders.mask(group[0].kind, value) if masks else f"[{group[0].kind}]"))
+        for first, last, start, end in view.places if view is not None else ():
+            if view is not None and not any(begin <= start < stop for begin, stop, _ in new):
+                new.append((start, end, view.text[first:last]))
         out: list[str] = []
         places: list[tuple[int, int, int, int]] = []
         done, length = 0, 0
-        for group in choose_spans(text, [span for span, _ in rules.values()], self._ignored) if rules else ():
-            (span, rule), end = rules[id(group[0])], group[-1].end
-            masks = rule.action == "mask"
-            word = self._placeholders.mask(span.kind, text[span.start : end]) if masks else f"[{span.kind}]"
-            length += span.start - done
-            places.append((length, length + len(word), span.start, end))
-            out += (text[done : span.start], word)
+        for start, end, word in sorted(new):
+            length += start - done
+            places.append((length, length + len(word), start, end))
+            out += (text[done:start], word)
             done, length = end, length + len(word)
         return HiddenText("".join((*out, text[done:])), tuple(places)) if places else HiddenText(text)
 
@@ -77,7 +146,7 @@ class ValueMasker:
             return MaskedText(text)
         return self._mask(text, list(self._find_of_model(text)))
 
-    def _mask(self, text: str, found: Sequence[tuple[Span, SpanRule]]) -> MaskedText:
+    def _mask(self, text: str, found: Sequence[tuple[Span, SpanRule]], *, has_escapes: bool = False) -> MaskedText:
         if not found:
             return MaskedText(text)
         rules = {id(span): rule for span, rule in found}
@@ -94,20 +163,21 @@ class ValueMasker:
             if strict is not None:
                 refused = refused or Refused(rules[id(strict)].guard, strict.kind)
             else:
-                out += (text[place : span.start], self._write(span, text, rule))
+                value = text[span.start : span.end]
+                value = _read_value(value) if has_escapes else value
+                out += (text[place : span.start], self._write(span.kind, value, rule))
                 place = span.end
         return MaskedText("".join((*out, text[place:])) if out else text, refused)
 
     def _count(self, rule: SpanRule) -> None:
         self.counts[rule.guard] = self.counts.get(rule.guard, 0) + 1
 
-    def _write(self, span: Span, text: str, rule: SpanRule) -> str:
-        self.kinds[span.kind] = self.kinds.get(span.kind, 0) + 1
+    def _write(self, kind: str, value: str, rule: SpanRule) -> str:
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
         if rule.action == "redact":
-            return f"[{span.kind}]"
-        value = text[span.start : span.end]
-        placeholder = self._placeholders.mask(span.kind, value)
-        self.words[span.kind, value] = self._placeholders.words[span.kind, value]
+            return f"[{kind}]"
+        placeholder = self._placeholders.mask(kind, value)
+        self.words[kind, value] = self._placeholders.words[kind, value]
         return placeholder
 
     def mask_known(self, text: str) -> str:
@@ -127,23 +197,28 @@ class ValueMasker:
         if of_model and self._find_of_model is None and "\\" not in arguments and not self.has_known(arguments):
             return MaskedText(arguments)
         mask = self.mask_of_model if of_model else self.mask
+        masked, refused = self._mask_strings(arguments, mask)
+        if refused is None and not _is_json(masked):
+            return mask(masked)
+        return MaskedText(masked, refused)
+
+    @staticmethod
+    def _mask_strings(text: str, mask: Callable[[str], MaskedText]) -> tuple[str, Refused | None]:
+        """Return a JSON text with masked strings, and why the first of them that is refused is so."""
         refused: list[Refused] = []
 
         def mask_string(found: "re.Match[str]") -> str:
             quoted = found.group()
             try:
-                text = json.loads(quoted, strict=False)
+                plain = json.loads(quoted, strict=False)
             except ValueError:
                 return quoted
-            masked = mask(text)
+            masked = mask(plain)
             if masked.refused is not None:
                 refused.append(masked.refused)
-            return quoted if masked.text == text else json.dumps(masked.text, ensure_ascii=False)
+            return quoted if masked.text == plain else json.dumps(masked.text, ensure_ascii=False)
 
-        masked = _JSON_STRING.sub(mask_string, arguments)
-        if not refused and not _is_json(masked):
-            return mask(masked)
-        return MaskedText(masked, refused[0] if refused else None)
+        return JSON_STRING.sub(mask_string, text), refused[0] if refused else None
 
     def mask_value(self, value: Any) -> Any:
         """Search the strings of a value as of JSON, and mask what is found, and what was found so far."""

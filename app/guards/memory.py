@@ -1,6 +1,7 @@
 """`VerdictMemory`: what guards have said of texts, so that a continued session asks about what is new only."""
 
 import hashlib
+import json
 import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -63,6 +64,15 @@ def make_key(digest: bytes, scope: str, part: TextPart) -> bytes:
 
 def _normalize(arguments: str) -> str:
     try:
-        return msgspec.json.encode(msgspec.json.decode(arguments)).decode()
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        plain = msgspec.json.encode(msgspec.json.decode(arguments)).decode()
+        if plain != arguments:
+            json.loads(arguments, object_pairs_hook=_check_names)
+        return plain
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return arguments
+
+
+def _check_names(pairs: list[tuple[str, Any]]) -> None:
+    """Raises ValueError for a name that stands twice: what it stands for the first time would be seen by no guard."""
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a name stands twice")

@@ -1,5 +1,7 @@
 """The parts of a conversation that guards are asked about, and a conversation with other texts in their places."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -9,6 +11,7 @@ from app.chat.messages import Media, Message, Reasoning, Text, Tool, ToolCall, T
 from app.guards.rules import GuardRule
 from app.guards.verdicts import Group, PartKind, Place, TextPart
 
+JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _OF_TOOLS = -1
 """The message number in the `Place` of a tool: no message has it."""
 
@@ -114,6 +117,23 @@ def _replace_content(item: Text | Media, text: str) -> Text:
 
 
 OPAQUE_REASONING = ("reasoning_details", "thinking_blocks", "reasoning_signature")
+
+
+def show_arguments(part: TextPart) -> TextPart:
+    """Return the arguments of a call without escapes that JSON does not need: what runs the call reads what they stand
+    for, so a guard must, too."""
+    if part.kind != "arguments" or "\\" not in part.text:
+        return part
+    return replace(part, text=JSON_STRING.sub(lambda found: _write_string(found.group()), part.text))
+
+
+def _write_string(quoted: str) -> str:
+    """Return a string of JSON with as few escapes as possible; as it is, if it is none or has half a surrogate pair."""
+    try:
+        plain = json.dumps(json.loads(quoted, strict=False), ensure_ascii=False)
+        return plain if plain.encode() else quoted
+    except ValueError:
+        return quoted
 
 
 def write_withheld(part: TextPart, guard: str, reason: str) -> str:

@@ -8,6 +8,7 @@ from typing import NoReturn
 from app.errors import GuardUnavailable, PolicyRefused
 from app.guards.guards import GuardObserver, Guards, GuardSet
 from app.guards.memory import make_key
+from app.guards.parts import show_arguments
 from app.guards.rules import GuardRule
 from app.guards.verdicts import GuardError, Phase, Question, RequestFacts, TextPart, Verdict, cut_reason
 from app.observe.trace_context import GuardSpan, RequestTrace, new_span_id
@@ -55,7 +56,8 @@ class Questions:
 
     async def ask(self, rule: GuardRule, parts: Sequence[TextPart], phase: Phase, *, final: bool = True) -> Verdict:
         """Raises GuardError."""
-        question, check = self._make_question(rule, parts, phase, final=final), Check(self.facts, rule.name, phase)
+        question = self._make_question(rule, [*map(show_arguments, parts)], phase, final=final)
+        check = Check(self.facts, rule.name, phase)
         failed = True
         try:
             verdict = await self.guards.client(rule.name).ask(question, check.write_traceparent())

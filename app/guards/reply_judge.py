@@ -38,14 +38,19 @@ class ReplyJudge:
         self._placeholders = placeholders
         self._make_masker = make_masker
 
-    async def judge(self, parts: Sequence[TextPart], *, final: bool, overlap: str = "") -> JudgedReply:
-        """Return which part of a reply is passed on. `overlap` is what was released before of the first part. Raises
-        GuardUnavailable."""
+    async def judge(self, parts: Sequence[TextPart], *, final: bool, released: Mapping[str, str]) -> JudgedReply:
+        """Return which part of a reply is passed on. `released` is what was released before of parts, by their ids.
+        Raises GuardUnavailable."""
         texts: dict[str, str] = {}
         holdback = 0
         failed: list[str] = []
-        for rule in self._questions.chosen.replying:
-            current = [replace(part, text=texts.get(part.id, part.text)) for part in parts] if texts else parts
+        put_in: set[str] = set()
+        """The parts that have texts of services."""
+        replying = self._questions.chosen.replying
+        again = [rule for rule in replying if rule.detectors]
+        for number, rule in enumerate((*replying, *again)):
+            asked = parts if number < len(replying) else [part for part in parts if part.id in put_in]
+            current = [replace(part, text=texts.get(part.id, part.text)) for part in asked] if texts else asked
             shown = _select(rule, current)
             if not shown:
                 continue
@@ -53,7 +58,7 @@ class ReplyJudge:
                 shown = [self._restore(part) for part in shown]
             try:
                 verdict = (
-                    self._find_locally(rule, shown, {parts[0].id: len(overlap)})
+                    self._find_locally(rule, shown, {id_: len(text) for id_, text in released.items()})
                     if rule.detectors
                     else await self._questions.ask(rule, shown, "reply", final=final)
                 )
@@ -63,6 +68,7 @@ class ReplyJudge:
                 continue
             if isinstance(verdict, Reject):
                 self._guards.count_check(rule.name, "reply", "reject")
+                self._questions.verdicts[rule.name] = "reject"
                 id_ = self._questions.facts.request_id
                 place = ", ".join(verdict.ids or [part.id for part in shown])
                 text = "request %s: the guard %s has refused the reply for %s, category %s"
@@ -71,12 +77,13 @@ class ReplyJudge:
                 return JudgedReply(refused=(rule.name, cut_reason(verdict.reason), cut_category(verdict.category)))
             holdback = max(holdback, verdict.holdback)
             new = self._take_replacements(rule, shown, verdict) if isinstance(verdict, Replace) else {}
-            if not new.get(parts[0].id, overlap).startswith(overlap):
+            if not all(new.get(id_, text).startswith(text) for id_, text in released.items()):
                 self._questions.fail(rule, "reply", GuardError("it replaces a text that was released before"))
                 failed.append(rule.name)
                 continue
             self._guards.count_check(rule.name, "reply", "replace" if new else "pass")
             texts |= new
+            put_in.update(new if rule.url else ())
         return JudgedReply(texts, holdback, failed=tuple(failed))
 
     def _restore(self, part: TextPart) -> TextPart:

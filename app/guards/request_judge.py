@@ -76,6 +76,16 @@ class RequestJudge:
                 messages = await self._judge_new(rule, request, messages, text_kind, of_session=of_session)
         return messages
 
+    def has_passed(self, request: ChatRequest, masked: Sequence[Message]) -> bool:
+        """Whether each part has passed before, so that no guard need be asked about a request."""
+        for rule in self._questions.chosen.judging:
+            messages = request.messages if rule.sees_original else masked
+            asked = [] if rule.observes else self._list_asked(rule, request, messages, 0, "text")
+            known = [self._memory.get(one.key) for one in asked if one.part.text.strip()]
+            if known and (rule.context == "all" or not all(isinstance(outcome, Passed) for outcome in known)):
+                return False
+        return True
+
     async def _judge_new(
         self,
         rule: GuardRule,

@@ -57,6 +57,14 @@ class HiddenText(Struct, frozen=True):
             last + 1 if place_of_end is None else place_of_end[3],
         )
 
+    def is_outside(self, start: int, end: int) -> bool:
+        """Whether no word stands at one of these places of the original, of which a part would be left."""
+        for at in (start, end):
+            number = bisect_right(self.places, at, key=lambda place: place[2]) - 1
+            if number >= 0 and self.places[number][2] < at < self.places[number][3]:
+                return False
+        return True
+
     def _map(self, at: int) -> tuple[int, tuple[int, int, int, int] | None]:
         """Return where a character is in the original, and the place of the word in which it is."""
         number = bisect_right(self.places, at, key=lambda place: place[0]) - 1

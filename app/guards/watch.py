@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -49,21 +50,26 @@ _OPAQUE_NAMES = frozenset(
         "signature",
         "thought_signature",
         "type",
-        "url",
         "b64_json",
     }
 )
+_BASE64 = re.compile(r"data:[^,]{0,100};base64,")
+_OUTPUT, _JOINED = "output[", "joined["
+"""What the ids of parts begin with: those of a run, and of several runs together."""
 _NOT_SEEN = (*END_TYPES, Passed, PassedEnd)
 """Events without a text of their own."""
 REPLACED = (
     "a guard has replaced a part of this reply: its log probabilities, annotations and other warnings are left out"
 )
+NO_ALTERNATIVES = "guards look at this reply: tokens that the model did not choose are left out of `top_logprobs`"
 WITHHELD_REASONING = "the reasoning of this reply is withheld by policy"
 
 
 class Judge(Protocol):
-    def __call__(self, parts: Sequence[TextPart], *, final: bool, overlap: str) -> Coroutine[Any, Any, JudgedReply]:
-        """`overlap` is what was released before of the first part, with which its new text must begin."""
+    def __call__(
+        self, parts: Sequence[TextPart], *, final: bool, released: Mapping[str, str]
+    ) -> Coroutine[Any, Any, JudgedReply]:
+        """`released` is what was released before of parts, by their ids: their new texts must begin with it."""
 
 
 class Segment(NamedTuple):
@@ -83,6 +89,8 @@ class Segmenter:
         self._has_calls = False
         self.withheld = False
         """Some reasoning was left out."""
+        self.has_cut_alternatives = False
+        """Some words that the model did not write were left out."""
 
     def feed(self, event: Event) -> Iterator[Segment]:
         kind = type(event)
@@ -91,6 +99,8 @@ class Segmenter:
             return
         if isinstance(event, Passed | PassedEnd):
             return
+        if isinstance(event, TokenLogprobs):
+            event = self._cut_alternatives(event)
         if isinstance(event, Finish):
             yield Segment(self._take(), event)
         elif self._has_calls or not self._rules.characters:
@@ -113,6 +123,15 @@ class Segmenter:
             type(event) is Extra and any(name in event.fields for name in ("reasoning_details", "thinking_blocks"))
         )
 
+    def _cut_alternatives(self, event: TokenLogprobs) -> TokenLogprobs:
+        tokens = [
+            {**one, "top_logprobs": _keep_chosen(one)} if one.get("top_logprobs") else one for one in event.tokens
+        ]
+        if tokens == event.tokens:
+            return event
+        self.has_cut_alternatives = True
+        return TokenLogprobs(tokens)
+
     def _add_text(self, event: TextDelta | ReasoningDelta) -> Iterator[Segment]:
         self._kind = type(event)
         text, place = event.text, 0
@@ -128,6 +147,12 @@ class Segmenter:
     def _take(self) -> list[Event]:
         events, self._events, self._text, self._kind = self._events, [], "", None
         return events
+
+
+def _keep_chosen(token: Mapping[str, Any]) -> list[Any]:
+    alternatives = token["top_logprobs"]
+    given = alternatives if isinstance(alternatives, list) else []
+    return [one for one in given if isinstance(one, dict) and one.get("token") == token.get("token")]
 
 
 def find_window_end(before: str, text: str, size: int, start: int = 0) -> int:
@@ -158,11 +183,11 @@ class WatchedReply:
         watching: Sequence[GuardRule],
         remember: Callable[[Sequence[TextPart], Collection[str]], None],
         clean_fault: Callable[[Fault], Fault],
-        earlier: str = "",
+        earlier: Mapping[PartKind, str] = MappingProxyType({}),
     ) -> None:
-        """`earlier` is the end of the text of the reply's turns before this one: some formats join them."""
+        """`earlier` are the ends of the texts of the reply's turns before this one: some formats join them."""
         self._reply = reply
-        self._earlier = earlier
+        self._earlier = dict(earlier)
         self._judge = judge
         self._observe = observe
         self._run_aside = run_aside
@@ -176,8 +201,8 @@ class WatchedReply:
         self._queue: deque[Segment] = deque()
         self._held: list[Event] = []
         """What a guard keeps back for the next segment."""
-        self._released: tuple[type[Any] | None, str] = (None, "")
-        """The kind and the end of the text that was passed on."""
+        self._released: dict[PartKind, str] = {}
+        """The ends of the texts that were passed on, by their kinds, the last one last."""
         self._receiver: Receiver | None = None
         self._task: asyncio.Task[None] | None = None
         self._begun = False
@@ -270,20 +295,21 @@ class WatchedReply:
     async def _release(self, segment: Segment) -> None:
         """Pass a segment on as its guards let it pass."""
         events, self._held = [*self._held, *segment.events], []
-        parts = self._begin_with_text(list_reply_parts(events))
-        overlap = self._find_overlap(parts)
-        if overlap:
-            parts[0] = replace(parts[0], text=overlap + parts[0].text)
+        interrupted = self._find_interrupted(events)
+        parts = list_reply_parts(events, interrupted)
+        released = self._find_released(parts, interrupted)
+        if released:
+            parts = [replace(part, text=released.get(part.id, "") + part.text) for part in parts]
         final = segment.end is not None
-        judged = await self._judge(parts, final=final, overlap=overlap) if parts else JudgedReply()
+        judged = await self._judge(parts, final=final, released=released) if parts else JudgedReply()
         if self._ended:
             return
         if judged.refused is not None:
             self._refuse(judged.refused, segment.end)
             return
         self._failed.update(dict.fromkeys(judged.failed))
-        texts = self._cut_overlap(judged.texts, parts, overlap)
-        out = replace_reply_texts(events, texts) if texts else events
+        texts = {id_: text[len(released.get(id_, "")) :] for id_, text in judged.texts.items()}
+        out = replace_reply_texts(events, texts, interrupted) if texts else events
         self._replaced = self._replaced or bool(texts)
         if self._replaced:
             out = [event for event in out if not _is_lost(event)]
@@ -293,7 +319,7 @@ class WatchedReply:
             if out and self._receiver is not None:
                 self._receiver.on_events(out)
             return
-        is_whole = out is events and not self._seen and not overlap
+        is_whole = out is events and not (self._seen or interrupted or released)
         self._seen += out
         seen = parts if is_whole else list_reply_parts(self._seen)
         self._remember(seen, self._failed)
@@ -301,27 +327,31 @@ class WatchedReply:
             self._start_observer(seen)
         self._push_end([*out, self._make_end(segment.end)])
 
-    def _begin_with_text(self, parts: list[TextPart]) -> list[TextPart]:
-        """Return the parts with the text first that goes on after an earlier turn, if it is among them."""
-        text = next((part for part in parts if part.kind == "text"), None) if self._earlier else None
-        return parts if text is None else [text, *[part for part in parts if part is not text]]
+    def _find_interrupted(self, events: Sequence[Event]) -> frozenset[PartKind]:
+        """Return the kinds of texts that were released before and go on in these events, behind something else, or of
+        which a turn ended within what would be one word."""
+        last = next(reversed(self._released), None)
+        found: set[PartKind] = set()
+        for event in events if last is not None else ():
+            kind = _find_kind(event)
+            if kind is not None and kind != last:
+                found.add(kind)
+                last = kind
+        words = [kind for kind, text in self._earlier.items() if text[-1:].isalnum() and _begins_word(events, kind)]
+        return frozenset([*words, *(kind for kind in found if kind in self._released)])
 
-    def _find_overlap(self, parts: Sequence[TextPart]) -> str:
-        if self._earlier and parts and parts[0].kind == "text":
-            earlier, self._earlier = self._earlier, ""
-            return earlier
-        kind, text = self._released
-        if not self._rules.overlap or not parts or not text:
-            return ""
-        wanted = "reasoning" if kind is ReasoningDelta else "text"
-        return text if parts[0].kind == wanted else ""
-
-    @staticmethod
-    def _cut_overlap(texts: Mapping[str, str], parts: Sequence[TextPart], overlap: str) -> Mapping[str, str]:
-        """Return the new texts without what was released before."""
-        if not overlap or parts[0].id not in texts:
-            return texts
-        return {**texts, parts[0].id: texts[parts[0].id][len(overlap) :]}
+    def _find_released(self, parts: Sequence[TextPart], interrupted: Collection[PartKind]) -> dict[str, str]:
+        """Return what was released before of the texts that go on in these parts, by the ids of these."""
+        found: dict[str, str] = {}
+        for kind in ("text", "reasoning"):
+            before = self._released.get(kind, "")
+            if any(part.kind == kind for part in parts):
+                before = self._earlier.pop(kind, "") or before
+            ids = [part.id for part in parts if part.kind == kind] if before else []
+            first = [] if kind in interrupted else [id_ for id_ in ids if id_.startswith(_OUTPUT)][:1]
+            joined = [id_ for id_ in ids if id_.startswith(_JOINED)][:1]
+            found |= dict.fromkeys([*first, *joined], before)
+        return found
 
     def _keep_back(self, events: list[Event], count: int) -> list[Event]:
         """Keep so many characters at the end of a text for the next window, and note what is released."""
@@ -336,9 +366,9 @@ class WatchedReply:
                 out.append(replace(last, text=last.text[: len(last.text) - len(kept)]))
         for event in out if self._rules.overlap else ():
             if isinstance(event, TextDelta | ReasoningDelta):
-                kind, before = self._released
-                text = (before if kind is type(event) else "") + event.text
-                self._released = (type(event), text[-self._rules.overlap :])
+                kind: PartKind = "text" if isinstance(event, TextDelta) else "reasoning"
+                text = self._released.pop(kind, "") + event.text
+                self._released[kind] = text[-self._rules.overlap :]
         return out
 
     def _refuse(self, why: tuple[str, str, str | None], end: Finish | None) -> None:
@@ -360,6 +390,8 @@ class WatchedReply:
         warnings = [REPLACED] if self._replaced else list(end.warnings)  # which may quote what was replaced
         if self._segmenter is not None and self._segmenter.withheld:
             warnings.append(WITHHELD_REASONING)
+        if self._segmenter is not None and self._segmenter.has_cut_alternatives and not self._replaced:
+            warnings.append(NO_ALTERNATIVES)
         warnings += [f"the guard {name} gave no verdict, and this reply was sent without it" for name in self._failed]
         if warnings == list(end.warnings):
             return end
@@ -402,28 +434,49 @@ def _is_lost(event: Event) -> bool:
 class _Run:
     """The events of one text, which are consecutive unless it is that of a call."""
 
-    __slots__ = ("_part", "_texts", "places")
+    __slots__ = ("_part", "places", "texts")
 
     def __init__(self, part: TextPart) -> None:
         self._part = part
-        self._texts: list[str] = []
+        self.texts: list[str] = []
         self.places: list[int] = []
 
     def add(self, place: int, text: str, name: str = "", call_id: str = "") -> None:
         self.places.append(place)
-        self._texts.append(text)
+        self.texts.append(text)
         if name or call_id:
             part = self._part
             self._part = replace(part, name=part.name or name, call_id=part.call_id or call_id)
 
     @property
+    def kind(self) -> PartKind:
+        return self._part.kind
+
+    @property
     def part(self) -> TextPart:
-        return replace(self._part, text="".join(self._texts))
+        return replace(self._part, text="".join(self.texts))
 
 
-def _list_runs(events: Sequence[Event]) -> list[_Run]:
-    """Return the texts of a segment, each with the places of its events."""
+def _find_kind(event: Event) -> PartKind | None:
+    if isinstance(event, TextDelta):
+        return "text"
+    if isinstance(event, ReasoningDelta):
+        return "reasoning"
+    return "arguments" if isinstance(event, ToolCallDelta) else None
+
+
+def _begins_word(events: Sequence[Event], kind: PartKind) -> bool:
+    texts = (
+        event.text for event in events if isinstance(event, TextDelta | ReasoningDelta) and _find_kind(event) == kind
+    )
+    return next(filter(None, texts), "")[:1].isalnum()
+
+
+def _list_runs(events: Sequence[Event], interrupted: Collection[PartKind] = ()) -> list[_Run]:
+    """Return the texts of a segment, each with the places of its events. Behind them, those of which something else
+    stands in the middle, or of a kind that was `interrupted` before: formats join them, and clients do."""
     runs: list[_Run] = []
+    of_marks: dict[tuple[Any, ...], list[_Run]] = {}
     calls: dict[int, _Run] = {}
     last: tuple[Any, ...] = ()
     for place, event in enumerate(events):
@@ -431,24 +484,35 @@ def _list_runs(events: Sequence[Event]) -> list[_Run]:
             mark = (type(event), isinstance(event, TextDelta) and event.refusal)
             if last != mark:
                 kind: PartKind = "text" if isinstance(event, TextDelta) else "reasoning"
-                runs.append(_Run(TextPart(f"output[{len(runs)}]", "assistant", kind, "")))
+                runs.append(_Run(TextPart(f"{_OUTPUT}{len(runs)}]", "assistant", kind, "")))
+                of_marks.setdefault(mark, []).append(runs[-1])
                 last = mark
             runs[-1].add(place, event.text)
         elif isinstance(event, ToolCallDelta):
             last = ()
             run = calls.get(event.index)
             if run is None:
-                run = calls[event.index] = _Run(TextPart(f"output[{len(runs)}]", "assistant", "arguments", ""))
+                run = calls[event.index] = _Run(TextPart(f"{_OUTPUT}{len(runs)}]", "assistant", "arguments", ""))
                 runs.append(run)
             run.add(place, event.arguments, event.name, event.id)
         elif not isinstance(event, TokenLogprobs | Extra):
             last = ()
-    return runs
+    joined = [same for same in of_marks.values() if len(same) > 1 or same[0].kind in interrupted]
+    return [*runs, *(_join_runs(f"{_JOINED}{number}]", same) for number, same in enumerate(joined))]
 
 
-def list_reply_parts(events: Sequence[Event]) -> list[TextPart]:
-    """Return the texts of events, each run of one kind as one part, and those that only extra fields have."""
-    found = [run.part for run in _list_runs(events)]
+def _join_runs(id_: str, runs: Sequence[_Run]) -> _Run:
+    joined = _Run(TextPart(id_, "assistant", runs[0].kind, ""))
+    for run in runs:
+        joined.places += run.places
+        joined.texts += run.texts
+    return joined
+
+
+def list_reply_parts(events: Sequence[Event], interrupted: Collection[PartKind] = ()) -> list[TextPart]:
+    """Return the texts of events, each run of one kind as one part, several of them joined, too, and those that only
+    extra fields have."""
+    found = [run.part for run in _list_runs(events, interrupted)]
     parts = [part for part in found if part.text or part.kind == "arguments"]
     said = "\n".join(part.text for part in parts)
     for place, event in enumerate(events):
@@ -461,7 +525,7 @@ def list_reply_parts(events: Sequence[Event]) -> list[TextPart]:
 
 def _list_leaves(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        if value:
+        if value and not _BASE64.match(value):
             yield value
     elif isinstance(value, list | tuple):
         for item in value:
@@ -472,10 +536,12 @@ def _list_leaves(value: Any) -> Iterator[str]:
                 yield from _list_leaves(item)
 
 
-def replace_reply_texts(events: Sequence[Event], texts: Mapping[str, str]) -> list[Event]:
+def replace_reply_texts(
+    events: Sequence[Event], texts: Mapping[str, str], interrupted: Collection[PartKind] = ()
+) -> list[Event]:
     """Return the events with new texts. Of extra fields that would have one, nothing stays."""
     out: list[Event | None] = list(events)
-    for run in _list_runs(events):
+    for run in _list_runs(events, interrupted):  # the joined texts are behind those that they consist of, and count
         id_ = run.part.id
         if id_ in texts:
             first, *others = run.places

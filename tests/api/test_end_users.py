@@ -1,5 +1,6 @@
 """End users behind one key: limits and usage of each, and what is stored for one is not another's."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -207,3 +208,18 @@ def test_a_request_that_passes_through_has_tags_and_their_warnings() -> None:
         answer = gateway.post("/v1/embeddings", {"model": "m", "input": "x"}, APP | {"x-parley-tags": f"ok,{'x' * 65}"})
         assert answer.status == 200 and "a tag has 1 to 64" in answer.headers["x-parley-warnings"]
         assert [row["tag"] for row in usage(gateway, "group_by=tag")] == ["ok"]
+
+
+@each_case("tags", [["a", "b"], "a,b"])
+def test_tags_in_the_metadata_of_a_request_that_passes_through_count_and_are_not_sent(tags: object) -> None:
+    settings = with_users("header:x-user")
+    settings["models"] = {
+        "m": {"upstreams": ["local"], "endpoints": ["embeddings"], "price": {"input": 1, "output": 1}}
+    }
+    server = ModelServer(lambda _: httpx.Response(200, json={"data": []}))
+    with Running(settings, server) as gateway:
+        for metadata in ({"tags": tags}, {"tags": tags, "k": "v"}):
+            body = {"model": "m", "input": "x", "metadata": metadata}
+            assert gateway.post("/v1/embeddings", body, APP | {"x-parley-tags": "c"}).status == 200
+        assert [row["tag"] for row in usage(gateway, "group_by=tag")] == ["a", "b", "c"]
+    assert [json.loads(request.content).get("metadata") for request in server.requests] == [None, {"k": "v"}]

@@ -502,3 +502,17 @@ def test_what_a_service_found_is_not_kept(action: str, tmp_path: Path) -> None:
             entry = json.dumps(read_newest(gateway))
             assert "I am [PERSON], not Ann Leeson." in entry
             assert "Ann Lee" not in entry.replace("Ann Leeson", "")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_entry_has_what_guards_said_of_the_request_and_the_reply(tmp_path: Path, *, stream: bool) -> None:
+    guards = {
+        "pii": {"detectors": ["email"]},
+        "words": {"detectors": ["word"], "action": "reject", "phases": ["reply"]},
+    }
+    masking = {"key": "0" * 64, "patterns": {"word": "Hello"}}
+    with Running({**make_settings(tmp_path), "guards": guards, "masking": masking}, ModelServer()) as gateway:
+        answer = gateway.post("/v1/chat/completions", {**QUESTION, "stream": stream})
+        assert b"The policy words refused this" in answer.body
+        entry = read_newest(gateway)
+    assert entry["guards"] == "pii=masked:1 words=reject"

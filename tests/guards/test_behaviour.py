@@ -583,6 +583,23 @@ def test_presidio_gets_no_value_that_is_masked_and_its_places_count_in_what_it_g
     assert [one["text"] for one in asked(run)] == [text]
 
 
+def test_presidio_gets_a_result_in_json_without_its_escapes() -> None:
+    text = json.dumps({"a": "ä", "who": "Müller", "to": "ann@example.com"}).replace("@", "\\u0040")
+    shown = '{"a": "ä", "who": "Müller", "to": "[EMAIL_YGDF6NR7]"}'
+    start = shown.index("Müller")
+    spans = [{"start": start, "end": start + 6, "entity_type": "PERSON", "score": 0.9}]
+    rows: Json = {"pii": {"detectors": ["email"]}, "names": {"api": "presidio"}}
+    reply = {"chunks": [{"content": "[EMAIL_YGDF6NR7]"}], "finish": "stop"}
+    answers: list[Json] = [{"if": "who", "body": spans}, {"if": "List", "body": []}]
+    run = play(rows, [history(text)], [reply], answers=answers)
+    assert shown in [one["text"] for one in asked(run)]
+    sent = json.loads(sent_texts(run)[-1])
+    assert (sent["a"], sent["to"], sent["who"][:8]) == ("ä", "[EMAIL_YGDF6NR7]", "[PERSON_")
+    assert run.clients[0].reply is not None and run.clients[0].reply.text == "ann@example.com"
+    run = play({"names": {"api": "presidio"}}, [history(text)], answers=answers)
+    assert "Müller" in str(asked(run)) and "ller" not in sent_texts(run)[-1]
+
+
 def test_what_presidio_found_is_masked_if_it_fails_for_other_texts() -> None:
     rows = {"names": {"api": "presidio", "on_failure": "pass"}}
     answers: list[Json] = [{"if": "Ann", "body": [SPAN]}, {"if": "Bob", "body": {"error": "x"}}]
@@ -642,3 +659,114 @@ def test_a_service_sees_what_a_model_reads_beside_the_messages() -> None:
     run = play({"house": {"phases": ["request"]}}, [body, body], answers=[new])
     assert [sent["documents"] for sent in run.played.sent] == [[{"title": "Notes", "text": "Feed it"}]] * 2
     assert len(asked(run)) == 2, "what a service has said is remembered"
+
+
+@each_case("escaped", ["z\\u0065bra", "\\u007a\\u0065\\u0062ra", "zebra"])
+def test_a_service_sees_what_the_escapes_of_arguments_stand_for(escaped: str) -> None:
+    call = {**CALL, "function": {"name": "ls", "arguments": f'{{"dir": "a {escaped}", "n": 1.0}}'}}
+    body = history("ok")
+    body["messages"][1]["tool_calls"][0] = call
+    reply = {"chunks": [{"tool_calls": [{**call, "index": 0}]}], "finish": "tool_calls"}
+    run = play({"house": {}}, [body, {**user("Hi"), "tools": [LS]}], [FINE, reply], [{"if": "zebra", "body": REJECT}])
+    seen = [part["text"] for one in asked(run) for part in one["parts"] if part["kind"] == "arguments"]
+    assert set(seen) == {'{"dir": "a zebra", "n": 1.0}'}
+    assert f"a {escaped}" not in str(run.played.sent[0]["messages"][1])
+    refused = run.clients[1].reply
+    assert refused is not None and refused.end == "content_filter"
+
+
+def test_a_name_that_stands_twice_in_arguments_is_not_taken_as_known() -> None:
+    bodies = [history("ok"), history("ok")]
+    twice = {"name": "ls", "arguments": '{"dir":"a zebra","dir":"/"}'}
+    bodies[1]["messages"][1]["tool_calls"] = [{**CALL, "function": twice}]
+    run = play({"house": {"phases": ["request"]}}, bodies, answers=[{"if": "zebra", "body": REJECT}])
+    assert "a zebra" not in json.dumps(run.played.sent)
+
+
+def replace_horse(new: str, id_: str) -> Json:
+    return {"if": "horse", "body": {"verdict": "replace", "parts": {id_: f"A {new}"}}}
+
+
+def test_what_a_service_puts_into_a_request_is_searched_by_detectors() -> None:
+    pii = {"detectors": ["email"]}
+    first = "messages[0].content[0]"
+    run = play({"pii": pii, "house": {}}, [user("A horse")], answers=[replace_horse("ann@example.com", first)])
+    assert sent_texts(run) == ["A [EMAIL_YGDF6NR7]"]
+    rows = {"words": {"detectors": ["word"], "action": "reject"}, "house": {"phases": ["request"]}}
+    masking = {"patterns": {"word": "zebra"}}
+    run = play(rows, [user("A horse")], [], [replace_horse("zebra", first)], masking=masking)
+    assert (run.clients[0].answer.status, run.played.sent) == (400, [])
+    result = "messages[2].content[0].content[0]"
+    run = play(rows, [history("A horse")], answers=[replace_horse("zebra", result)], masking=masking)
+    assert sent_texts(run)[-1] == "[withheld by policy words: it has a value of the kind WORD]"
+    documents = {**user("Hi"), "documents": ["A horse"]}
+    run = play(rows, [documents], [], [replace_horse("zebra", first)], masking=masking)
+    assert (run.clients[0].answer.status, run.played.sent) == (400, [])
+
+
+@pytest.mark.parametrize(("action", "text"), [("reject", ""), ("redact", "A [WORD]")])
+def test_what_a_service_puts_into_a_reply_is_searched_by_detectors(action: str, text: str) -> None:
+    rows = {"words": {"detectors": ["word"], "action": action}, "house": {"phases": ["reply"]}}
+    run = play(
+        rows,
+        [user("Hi")],
+        [{"chunks": [{"content": "A horse"}], "finish": "stop"}],
+        [replace_horse("zebra", "output[0]")],
+        masking={"patterns": {"word": "zebra"}},
+    )
+    reply = run.clients[0].reply
+    assert reply is not None
+    assert (reply.text, bool(reply.refusal), "zebra" in str(run.clients[0].answer.body)) == (text, not text, False)
+
+
+@pytest.mark.parametrize("context", ["new", "all"])
+def test_a_count_of_tokens_sends_only_what_a_service_has_let_pass(context: str) -> None:
+    bodies: list[Json] = [user("A zebra"), user("Hi"), user("Hi"), {**user("Hi"), "system": "A zebra"}]
+    count, ask = "/v1/messages/count_tokens", "/v1/messages"
+    given = {
+        "config": {
+            "guards": {"house": {"url": "<webhook:house>", "phases": ["request"], "context": context}},
+            **MESSAGES_SERVER,
+        },
+        "webhooks": {"house": {"answers": [{"if": "zebra", "body": REJECT}], "default": {"verdict": "pass"}}},
+        "requests": [
+            {"path": path, "body": {"model": "m", **body, **({"max_tokens": 9} if path == ask else {})}}
+            for path, body in ((count, bodies[0]), (ask, bodies[1]), (count, bodies[2]), (count, bodies[3]))
+        ],
+        "upstream": [BLOCKS],
+    }
+    run = run_case({"given": given})
+    assert [client.answer.status for client in run.clients] == [200] * 4
+    assert "zebra" not in json.dumps(run.played.counted)
+    assert len(run.played.counted) == (context == "new")
+    assert len(asked(run)) == 1, "a count asks no service"
+
+
+@each_case("name", ["system", "chat_template_kwargs", "prefix", "bot_setting", "unknown_field"])
+def test_a_service_sees_fields_that_a_server_may_put_before_its_model(name: str) -> None:
+    body = {**user("Hi"), name: {"texts": ["Feed the zebra"]}}
+    run = play({"house": {"phases": ["request"]}}, [body], [], [{"if": "zebra", "body": REJECT}])
+    assert (run.clients[0].answer.status, run.played.sent) == (400, [])
+
+
+@each_case("guard", [{"phases": ["request"]}, {"detectors": ["email"]}, {"detectors": ["email"], "action": "reject"}])
+def test_what_stands_for_the_messages_and_is_no_text_is_refused(guard: Json) -> None:
+    for name in ("input_ids", "prompt_token_ids", "input_embeds", "prompt_embeds"):
+        run = play({"house": guard}, [{**user("Hi"), name: [1, 2]}], [])
+        error = run.clients[0].answer.json["error"]
+        assert (error["code"], error["param"], run.played.sent) == ("unsupported", name, [])
+
+
+def test_options_of_a_server_are_no_texts_for_guards() -> None:
+    body = {**user("Hi"), "reasoning_format": "zebra", "stop": ["zebra"], "user": "zebra"}
+    body["mcp_servers"] = [{"authorization_token": "zebra"}]
+    run = play({"house": {"phases": ["request"]}}, [body], answers=[{"if": "zebra", "body": REJECT}])
+    assert (run.clients[0].answer.status, "zebra" in json.dumps(asked(run))) == (200, False)
+
+
+def test_the_choice_of_a_function_is_sent_as_it_is() -> None:
+    masking = {"patterns": {"tool": "ls"}}
+    body = {**user("Run ls"), "tools": [LS], "tool_choice": "ls"}
+    run = play({"names": {"detectors": ["tool"]}}, [body], masking=masking)
+    assert run.played.sent[0]["tool_choice"]["function"]["name"] == "ls"
+    assert sent_texts(run)[0].startswith("Run [TOOL_")

@@ -126,7 +126,9 @@ def test_counts_of_tokens_let_no_value_through(path: str) -> None:
     random_ = random.Random(path)
     servers, talk = Servers(random_), Talk(random_)
     api = "messages" if "messages" in path else "responses"
-    with Running(make_guarded_settings(api, "block"), servers) as gateway:
+    settings = make_guarded_settings(api, "block")
+    del settings["guards"]["house"]  # a text that a service has not seen is counted by the gateway
+    with Running(settings, servers) as gateway:
         for _ in range(20):
             body = talk.body("/v1/messages" if api == "messages" else "/v1/responses")
             body.pop("stream")

@@ -1,10 +1,11 @@
 """Values are masked in what users and tools say, and put back to placeholders in what the model said."""
 
+import re
 from collections.abc import Sequence
 
 from app.chat.known_conversation import KnownConversation
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
-from app.guards.detectors import DETECTORS
+from app.guards.detectors import DETECTORS, make_pattern
 from app.guards.masking import ValueMasker, mask_conversation, mask_message, mask_quotes
 from app.guards.placeholders import Placeholders
 from app.guards.spans import MaskedText, Refused, Span, SpanRule
@@ -60,6 +61,51 @@ def test_arguments_are_masked_behind_their_escapes_and_when_they_are_no_json() -
     masker.mask(MAIL)
     assert masker.mask_arguments(f"send {MAIL}", of_model=True).text == f"send {WORD}"
     assert masker.mask_arguments(f'{{"x": "{MAIL}", "y', of_model=True).text == f'{{"x": "{WORD}", "y'
+
+
+@each_case(
+    "text,expected",
+    [
+        ('{"to": "\\u0061nn@example.com"}', f'{{"to": "{WORD}"}}'),
+        (
+            '{"to": "\\u4e2d", "n": 1.0,  "b": "ann\\u0040example.com"}',
+            f'{{"to": "\\u4e2d", "n": 1.0,  "b": "{WORD}"}}',
+        ),
+        ('["{\\"to\\": \\"ann\\\\u0040example.com\\"}"]', f'["{{\\"to\\": \\"{WORD}\\"}}"]'),
+        ('{"\\u0061nn@example.com": "a\\/b"}', f'{{"{WORD}": "a\\/b"}}'),
+        (f'{{"to": "{MAIL}", "x": "\\u00fc"}}', f'{{"to": "{WORD}", "x": "\\u00fc"}}'),
+        ('{"to": "ann\\u0040example.com", "cut', f'{{"to": "{WORD}", "cut'),
+        ("no\\u0040value", "no\\u0040value"),
+    ],
+)
+def test_values_behind_the_escapes_of_a_result_in_json_are_found(text: str, expected: str) -> None:
+    """`json.dumps` of Python writes all but ASCII so."""
+    result = Message("tool", (ToolResult((Text(text),)),))
+    masked, _ = mask_message(result, make_masker(Placeholders(bytes(32), "")))
+    assert masked.parts == (ToolResult((Text(expected),)),)
+    refused = make_masker(Placeholders(bytes(32), ""), "reject").mask(text).refused
+    assert (refused is None) is (text == expected)
+
+
+@each_case(
+    "text,value,expected",
+    [
+        ('{"a": "\\ud83d\\ude00key", "b": "\\ud83d"}', "😀key", '{"a": "[KEY]", "b": "\\ud83d"}'),
+        ('{"a": "k\\/key"}', "k/key", '{"a": "[KEY]"}'),
+        ('{"a": "\\u006bkey\\ud83d"}', "kkey\ufffd", '{"a": "[KEY]"}'),
+        ("k\\/key", "k/key", "[KEY]"),
+    ],
+)
+def test_a_value_behind_escapes_is_kept_as_it_is_read(text: str, value: str, expected: str) -> None:
+    find = make_pattern("KEY", r"[^\s\"]*key[^\s\"]*")
+    placeholders = Placeholders(bytes(32), "")
+    masker = ValueMasker(
+        lambda text: [(span, SpanRule("pii", "mask")) for span in find(text)], placeholders, lambda _: False
+    )
+    masked = masker.mask(text).text
+    assert ([*placeholders.values.values()], re.sub(r"KEY_\w+", "KEY", masked)) == ([value], expected)
+    hidden = masker.hide(text)
+    assert re.sub(r"KEY_\w+", "KEY", hidden.text).count("[KEY]") == 1
 
 
 def test_what_no_text_may_have_is_redacted_or_refused_in_answers_too() -> None:

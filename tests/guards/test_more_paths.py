@@ -8,6 +8,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from tests.each_case import each_case
 from tests.guards.model_replies import write_calls
 from tests.guards.random_talk import (
     APIS,
@@ -214,6 +215,24 @@ def test_no_request_that_is_no_conversation_lets_anything_through(path: str, bod
             assert refused.status == 400, refused.body
             assert "content_filter" in refused.body.decode().lower()
     check_servers(servers)
+
+
+@each_case(
+    "path,body",
+    [
+        ("/v1/embeddings", {"input": "a", "instruction": WORD}),
+        ("/v1/embeddings", {"input": "a", "title": WORD}),
+        ("/v1/rerank", {"query": "a", "documents": ["b"], "instruct": WORD}),
+        ("/v1/images/generations", {"prompt": "a", "negative_prompt": WORD}),
+        ("/v1/audio/speech", {"input": "a", "voice": "v", "ref_text": WORD}),
+    ],
+)
+def test_a_service_sees_instructions_beside_the_input(path: str, body: Json) -> None:
+    servers, settings = Answering(random.Random(1)), make_endpoint_settings()
+    settings["guards"] = {"house": settings["guards"]["house"]}
+    with Running(settings, servers) as gateway:
+        assert gateway.post(path, {"model": "m", **body}).status == 400
+    assert not servers.sent
 
 
 @pytest.mark.parametrize("batch", [False, True])

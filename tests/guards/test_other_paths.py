@@ -68,7 +68,9 @@ def test_a_compaction_lets_nothing_through_and_can_be_gone_on_with(api: str) -> 
     servers, talk = Separate(random_), Talk(random_)
     made = 0
     with Running(make_guarded_settings(api, "block"), servers) as gateway:
-        for _ in range(15):
+        for number in range(200):
+            if number >= 15 and made > 3:
+                break
             body = talk.body("/v1/responses")
             del body["stream"]
             answer = gateway.post("/v1/responses/compact", body)
@@ -104,6 +106,7 @@ def test_a_conversation_keeps_nothing_that_was_refused_of_replies(api: str, tmp_
 
 CHAT: Json = {
     "model": "m",
+    "reasoning_effort": "low",
     "messages": [
         {"role": "system", "content": "be", "name": "sys"},
         {"role": "developer", "content": [{"type": "text", "text": "dev"}]},

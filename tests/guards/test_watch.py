@@ -114,7 +114,7 @@ def test_a_text_that_only_a_field_has_is_a_part_and_goes_with_its_field() -> Non
     same = Extra({"reasoning_details": [{"text": "ab", "signature": "c2ln"}]})
     media = MediaOutput("audio", "data:,", {"transcript": "spoken"})
     events: list[Event] = [ReasoningDelta("ab"), same, note, media]
-    assert [part.text for part in list_reply_parts(events)] == ["ab", "zebra", "spoken"]
+    assert [part.text for part in list_reply_parts(events)] == ["ab", "zebra\nhttp://x", "spoken"]
     assert replace_reply_texts(events, {"extra[2]": "***"}) == [events[0], same, media]
 
 
@@ -131,3 +131,17 @@ def test_a_reader_is_told_of_a_refusal_in_words_or_by_a_failure() -> None:
     )
     for events in ([], [TextDelta("a")], [Finish("content_filter")]):
         assert RefusalStage(fails=True).feed(list(events)) == events
+
+
+def test_words_that_the_model_did_not_choose_are_left_out_of_log_probabilities() -> None:
+    chosen = {"token": "Hi", "logprob": -0.1, "bytes": None}
+    token = {**chosen, "top_logprobs": [chosen, {"token": "zebra", "logprob": -2.0, "bytes": None}]}
+    for rules in (WindowRules(), WindowRules(SIZE)):
+        segmenter = Segmenter(rules)
+        events: list[Event] = [TokenLogprobs([token]), TextDelta("Hi"), Finish("stop")]
+        segments = [segment for event in events for segment in segmenter.feed(event)]
+        assert segments[0].events == [TokenLogprobs([{**chosen, "top_logprobs": [chosen]}]), TextDelta("Hi")]
+        assert segmenter.has_cut_alternatives
+        same = TokenLogprobs([{**chosen, "top_logprobs": [chosen]}, {**chosen, "top_logprobs": []}, chosen])
+        other = Segmenter(rules)
+        assert [*other.feed(same), *other.feed(Finish("stop"))][0].events[0] is same

@@ -75,6 +75,8 @@ class Figures(Struct, frozen=True):
     user: str = ""
     """The end user behind the key, if the caller names its users."""
     bodies: tuple[BodySize, ...] = ()
+    guards: str = ""
+    """What guards have said, such as `pii=masked:3 policy=pass`."""
 
 
 class BodyFacts(Struct, frozen=True):

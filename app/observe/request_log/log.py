@@ -363,7 +363,7 @@ class RequestLog:
 
     def _holds(self, data: bytes) -> bool:
         """Whether something is found in the strings of JSON, or may be."""
-        return self._may_hold(data) and (b"\\u" in data or bool(self._find(read_escapes(data))))
+        return self._may_hold(data) and (b"\\u" in data or b"\\/" in data or bool(self._find(read_escapes(data))))
 
     def _write_texts(
         self,
@@ -589,4 +589,5 @@ def _read_figures(record: RequestRecord, capture: RequestCapture, content: Conte
         tuple(map(_clean, capture.warnings)),
         content if capture.holds_bodies else "none",
         record.user,
+        guards=record.guards,
     )

@@ -269,17 +269,40 @@ def make_finder(forms: Sequence[str], *, personal: bool, others: Sequence[Find] 
     IBANs and what `others` find."""
     exact = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True)))) if forms else None
 
-    def find(text: str) -> list[Span]:
+    def find_plain(text: str) -> list[Span]:
         found = [Span(*match.span(), REMOVED) for match in exact.finditer(text)] if exact is not None else []
         found += [Span(*place, REMOVED) for place in find_secrets_in_log(text)]
         if personal:
             found += _find_personal(text)
             found += [span for find_others in others for span in find_others(text)]
+        return found
+
+    def find(text: str) -> list[Span]:
+        found = find_plain(text)
+        if "\\u" in text or "\\/" in text:
+            found += _find_behind_escapes(text, find_plain)
         return sort_spans(found) if found else found
 
     return find
 
 
+def _find_behind_escapes(text: str, find: Find) -> list[Span]:
+    """Return what is found in a text with JSON, such as arguments of calls, behind its escapes, at any depth."""
+    parts: list[str] = []
+    starts: list[int] = []
+    """Of each character, in the text."""
+    done = 0
+    for match in _ESCAPE.finditer(text):
+        parts += (text[done : match.start()], chr(int(match[1], 16)) if match[1] else "/")
+        starts += (*range(done, match.start()), match.start())
+        done = match.end()
+    starts += range(done, len(text) + 1)
+    return [
+        Span(starts[span.start], starts[span.end], span.replacement) for span in find("".join((*parts, text[done:])))
+    ]
+
+
+_ESCAPE = re.compile(r"\\++(?:u([0-9A-Fa-f]{4})|/)")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+|[^A-Za-z0-9_\s]")
 _GOES_ON = re.compile(r"[A-Za-z0-9_]")
 

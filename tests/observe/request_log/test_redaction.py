@@ -78,6 +78,11 @@ def test_the_texts_of_fields_of_credentials_are_removed_whatever_they_look_like(
         ("a 3.14159265358979 b", "a 3.14159265358979 b"),
         ("commit 4f2a9c0d11e5b7a6c8d9e0f1a2b3c4d5e6f70819", "commit 4f2a9c0d11e5b7a6c8d9e0f1a2b3c4d5e6f70819"),
         ("short", "short"),
+        ('{"to": "\\u0061lice@example.com"}', '{"to": "[EMAIL]"}'),
+        ('["{\\"to\\": \\"alice\\\\u0040example.com\\"}"]', '["{\\"to\\": \\"[EMAIL]\\"}"]'),
+        ('{"x": "\\u00fc", "to": "jos\\u00e9@example.com."}', '{"x": "\\u00fc", "to": "[EMAIL]."}'),
+        ("https:\\/\\/me:secret@host\\/x", "https:\\/\\/[redacted]@host\\/x"),
+        ("C:\\u0040b", "C:\\u0040b"),
     ],
 )
 def test_keys_and_personal_data_are_removed_from_a_text(text: str, kept: str) -> None:
