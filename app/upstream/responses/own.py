@@ -236,7 +236,7 @@ class _OwnWriter(OwnConversation):
 
     @override
     def _add_own(self, entries: Sequence[Any]) -> None:
-        self.items += map(_complete_item, entries)
+        self.items += [_complete_item(entry, self._profile) for entry in entries]
 
     def _add_now(self, block: Block, groups: Sequence[MessageGroup]) -> None:
         """Add what the block is now."""
@@ -361,15 +361,15 @@ def _is_complete(entry: Json, kind: Any) -> bool:
     return bool(entry.get("content")) and is_known
 
 
-def _complete_item(entry: Any) -> Any:
+def _complete_item(entry: Any, profile: Profile) -> Any:
     """Return an item without an id that no server of this API would have given: the id of another server says nothing
-    to this one. Reasoning needs an id, and a summary (zai-org/feedback#682)."""
+    to this one."""
     if not isinstance(entry, dict):
         return entry
     entry = strip_input_id(entry)
     id_, kind = entry.get("id"), entry.get("type", "message")
     if kind == "reasoning":
-        return complete_thought(entry)
+        return complete_thought(entry, profile)
     prefixes = _PREFIXES.get(kind)
     if prefixes is None or not isinstance(id_, str) or id_.startswith(prefixes):
         return entry

@@ -257,6 +257,17 @@ def test_what_no_step_repaired_is_refused_with_its_path() -> None:
     assert "leave it out of extra_body" in refuse(ask(HI), extra_body={"model": "x"})
 
 
+@each_case("status", ["completed", None])
+def test_reasoning_goes_without_what_no_server_takes_back(status: str | None) -> None:
+    """lidge-jun/opencodex#2248, 1jehuang/jcode#1028: "Unknown parameter: 'input[1].status'", which other servers write;
+    jlcodes99/cockpit-tools#2012: "Invalid 'input[15].content': array too long. Expected an array with maximum length 0"
+    """
+    thought = {**ENCRYPTED_THOUGHT, "status": status, "content": [{"type": "reasoning_text", "text": "t"}]}
+    body = ask(HI, thought, SAID, HI)
+    assert send(body)[0]["input"][1] == ENCRYPTED_THOUGHT
+    assert send(body, "openai_compatible")[0]["input"][1] == {**ENCRYPTED_THOUGHT, "content": thought["content"]}
+
+
 @each_case("given", [{}, {"summary": None}])
 @each_case("kind", ["openai_compatible", "openai"])
 def test_reasoning_without_a_summary_gets_an_empty_one(given: Json, kind: str) -> None:
