@@ -545,7 +545,7 @@ _written_parts: TypeAdapter[list[wire.InputText | wire.InputImage]] = TypeAdapte
 
 def _read_written_parts(output: str) -> str | list[wire.InputText | wire.InputImage]:
     """Return the parts of an output that a client has written as JSON within a text, as Codex does with images: as
-    words a picture has a million tokens (router-for-me/CLIProxyAPI#4699 and #4902). A text that names an address stays
+    words an image has a million tokens (router-for-me/CLIProxyAPI#4699 and #4902). A text that names an address stays
     a text, because it may be of anyone."""
     if output[:1] != "[" or '"input_image"' not in output:
         return output
