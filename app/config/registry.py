@@ -32,8 +32,9 @@ DEMO_MODEL = "parley-demo"
 _KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
 """Headers that identify the caller. They are not part of the cache key, so that a new API key keeps the cache."""
 
-_WINDOW = re.compile(r"\[[0-9]+m\]$", re.IGNORECASE)
-"""The window that Claude's apps ask for, behind the name of a model (ollama/ollama#18180)."""
+_WINDOW = re.compile(r"(?:\[[0-9]+m\]){1,2}$", re.IGNORECASE)
+"""The window that Claude's apps ask for, behind the name of a model (ollama/ollama#18180), twice in some versions
+(Wei-Shaw/sub2api#4505)."""
 
 NO_WINDOWS: Mapping[str, Mapping[str, int]] = {}
 

@@ -55,6 +55,12 @@ _OPENAI: dict[str, Fact] = {
 
 _XAI: dict[str, Fact] = {
     "takes": Fact("all", "items of its own tools come back to it", "docs.x.ai/docs/guides/tools/overview"),
+    "client_tools": Fact(
+        False,
+        '"unknown variant `namespace`, expected one of `function`, `web_search`, ...", "unknown item type '
+        '"agent_message""',
+        "maximhq/bifrost issue 5428; router-for-me/CLIProxyAPI issues 4434 and 5257; lidge-jun/opencodex issue 4454",
+    ),
     "replay_reasoning": Fact("item", "only encrypted reasoning is taken back", "docs.x.ai/docs/guides/reasoning"),
     "restore_reasoning": Fact(False, "the text of the reasoning is not taken back", "docs.x.ai/docs/guides/reasoning"),
     "thinking_budget": Fact("none", "there is an effort, but no budget", _RESPONSES_API),

@@ -354,7 +354,8 @@ class Profile(BaseModel):
     each alternative, and nowhere else."""
     client_tools: bool = True
     """Over the Responses API the server knows tools of clients that are no functions: custom tools, namespaces and
-    searches for tools. If false, a client's own request that has any is translated, and they become functions."""
+    searches for tools. If false, a client's own request that has any is translated, and they become functions, and a
+    message between agents of a client becomes one of the user."""
     max_function_name: int | None = Field(default=None, ge=16)
     """The longest name of a function that the server takes, in the characters of `function_names`. Another name is sent
     shortened and with `_` in the place of other characters, and calls come back with the name that the caller gave.

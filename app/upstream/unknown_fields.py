@@ -26,6 +26,8 @@ _ONE = tuple(
         # JSON Schema, Groq: `('x' was unexpected)`, `property 'messages.0.x' is unsupported`
         rf"[`'\"]({_PATH})[`'\"] (?:(?:was|were|is|are) )?(?:unexpected|unsupported|{_NOT_TAKEN})",
         rf"(?:{_KIND}) [`'\"]({_PATH})[`'\"] is not supported",
+        # xAI
+        rf"argument not supported(?: on this model)?: ({_PATH})",
     )
 )
 """Messages that name one field each time. Each part is bounded: a hostile message is long."""
@@ -50,6 +52,8 @@ _NEEDED = frozenset(
 """Fields of a conversation, of what is asked for, and of what a function takes."""
 _NEEDED_WITHIN = _NEEDED | {"thinking"}
 """Those of an entry: at the top of a body that field is a switch, in a block it is the text."""
+_FORBIDS = frozenset({"external_web_access"})
+"""Fields that stay where they are false: without them more would be done than the client allows."""
 _VALUES = frozenset({"arguments", "args", "response", "output", "metadata", "default", "const", "enum", "examples"})
 """Fields whose values are the client's own."""
 
@@ -104,6 +108,8 @@ def _drop(value: Any, name: str, dropped: set[str], *, has_names: bool = False) 
     for key, one in value.items():
         if has_names:
             left[key] = _drop(one, name, dropped)
+        elif key == name and one is False and name in _FORBIDS:
+            left[key] = one
         elif key == name and (one is None or name not in _NEEDED_WITHIN):
             dropped.add(name)
         else:

@@ -256,6 +256,7 @@ def test_a_page_after_an_id_follows_that_model() -> None:
         ("claude-parley-a", "served/m"),
         ("claude-parley-m[1m]", "served/m"),
         ("m[1M]", "served/m"),
+        ("m[1M][1m]", "served/m"),
         ("m[m]", None),
         ("claude-parley-none", None),
         ("claude-parley-", None),

@@ -177,17 +177,66 @@ def test_vectors_have_their_usage(gateway: _Gateway) -> None:
     assert answer.json["usageMetadata"] == {"promptTokenCount": 258, "totalTokenCount": 258}
 
 
-def test_results_may_come_in_several_contents_but_none_without_a_call(gateway: _Gateway) -> None:
-    """google-gemini/gemini-cli issue 26956."""
+def test_results_may_come_in_several_contents_and_one_without_a_call_is_a_text(gateway: _Gateway) -> None:
+    """google-gemini/gemini-cli issue 26956: the client sends the same conversation again."""
     calls = {"role": "model", "parts": [call(id="a"), call("g", id="b")]}
     rows = [{"role": "user", "parts": [one]} for one in (result(id="a"), result("g", id="b"))]
     sent = gateway.send([USER, calls, *rows])
     assert [one.get("tool_call_id") for one in sent["messages"]] == [None, None, "a", "b"]
-    orphan = gateway.stream(GENERATE, {"contents": [USER, calls, *rows, {"role": "user", "parts": [result(id="esr")]}]})
-    assert orphan.status == 400
-    [violation] = orphan.json["error"]["details"][1]["fieldViolations"]
-    assert violation["field"] == "contents[4].parts[0].functionResponse"
-    assert "esr" in violation["description"]
+    orphan = {"role": "user", "parts": [result("late", id="esr", response={"output": "words"})]}
+    answer = gateway.stream(GENERATE, {"contents": [USER, calls, *rows, orphan]})
+    *before, last = gateway.sent["messages"]
+    assert [one["role"] for one in before] == ["user", "assistant", "tool", "tool"]
+    assert (last["role"], "late" in last["content"], "words" in last["content"]) == ("user", True, True)
+    assert any("contents[4].parts[0].functionResponse: " in one for one in answer.json["parley"]["warnings"])
+
+
+INTERRUPTED = "The call was interrupted, so it has no result."
+
+
+@each_case(
+    ("contents", "results"),
+    [
+        ([USER, {"role": "model", "parts": [call(id="a")]}, USER], [INTERRUPTED]),
+        (
+            [USER, {"role": "model", "parts": [call(id="a"), call("g")]}, {"role": "user", "parts": [result(id="a")]}],
+            ["ok", INTERRUPTED],
+        ),
+        ([USER, {"role": "model", "parts": [call()]}], [INTERRUPTED]),
+        (
+            [
+                USER,
+                {"role": "model", "parts": [call()]},
+                {"role": "model", "parts": [{"text": "Well."}]},
+                USER,
+                {"role": "model", "parts": [call("g")]},
+                {"role": "user", "parts": [result("g")]},
+            ],
+            [INTERRUPTED, "ok"],
+        ),
+    ],
+)
+def test_a_call_that_was_interrupted_gets_a_result(gateway: _Gateway, contents: list[Json], results: list[str]) -> None:
+    """gemini-cli-extensions/conductor issue 62; google-gemini/gemini-cli issues 4324 and 16467: after an interruption
+    each further request of the session had the same history, and was refused."""
+    sent = gateway.send(contents)["messages"]
+    calls = [one["id"] for message in sent for one in message.get("tool_calls", ())]
+    answers = [message for message in sent if message["role"] == "tool"]
+    assert [one["tool_call_id"] for one in answers] == calls
+    assert [one["content"] for one in answers] == results
+
+
+def test_google_itself_gets_a_call_without_a_result_as_it_came() -> None:
+    """It says itself what it does not take, as servers of the other APIs do to their own clients."""
+    settings: Json = {
+        "upstreams": {"google": {"base_url": "http://google.test/v1beta", "api": "gemini"}},
+        "models": {"m": {"upstreams": ["google"]}},
+    }
+    contents = [USER, {"role": "model", "parts": [call(id="a")]}, USER]
+    whole = {"candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}, "finishReason": "STOP"}]}
+    with AnsweringGateway(settings) as google:
+        google.exchange(GENERATE, {"contents": contents}, httpx.Response(200, json=whole))
+        assert google.sent["contents"] == contents
 
 
 @each_case(

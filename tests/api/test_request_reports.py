@@ -367,6 +367,22 @@ def test_thinking_blocks_of_claude_code_become_reasoning(gateway: Gateway) -> No
     assert sent["messages"][1]["reasoning_content"] == "wthoughtx"
 
 
+def test_signed_thinking_of_litellms_clients_goes_back_to_anthropic(gateway: Gateway) -> None:
+    """openai/openai-agents-python issue 1704: without it the turn is refused, and the reasoning is lost."""
+    blocks = [
+        {"type": "thinking", "thinking": "deep", "signature": "U0lH"},
+        {"type": "redacted_thinking", "data": "ZGF0YQ=="},
+        {"type": "thinking", "thinking": "unsigned"},
+    ]
+    turn = {**chat_call("toolu_1"), "thinking_blocks": blocks}
+    for more in ({}, {"reasoning_content": "deep"}):
+        messages = [HI, {**turn, **more}, chat_result("toolu_1")]
+        sent = gateway.send(CHAT, "anthropic", {"messages": messages, "reasoning_effort": "medium"})
+        assert sent["messages"][1]["content"][:2] == blocks[:2]
+        sent = gateway.send(CHAT, "deepseek", {"messages": messages})
+        assert sent["messages"][1]["reasoning_content"] == "deep" and "U0lH" not in str(sent)
+
+
 # -- functions
 
 

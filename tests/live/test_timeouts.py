@@ -4,7 +4,9 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
+import httpx
 import pytest
 from app.config.settings import Settings
 
@@ -167,6 +169,32 @@ async def test_a_server_that_finished_but_does_not_end_is_left(after: list[bytes
     last = checked(raw)[-1].data
     counts = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
     assert (last["finish_reason"], last["usage"]) == ("stop", counts)
+
+
+async def test_heartbeats_of_a_server_that_finished_keep_no_client_of_its_api_waiting() -> None:
+    """tombii/better-ccflare pull request 307: after its stop reason came pings, and never `message_stop`."""
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "content": [], "usage": {}}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "ok"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
+    ]
+    frames_of = [f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in events]
+    ping = b'event: ping\ndata: {"type": "ping"}\n\n'
+    reply = Reply([*frames_of, *chatter(ping, 0.02, 200), asyncio.Event()])
+    row = {"api": "messages", "kind": "anthropic"}
+    async with (
+        ScriptedServer(reply) as upstream,
+        serving(upstream, server=BEATS, upstream_row=row, grace_seconds=0.1) as gateway,
+        httpx.AsyncClient(base_url=f"http://{gateway.address[0]}:{gateway.address[1]}") as client,
+        asyncio.timeout(2),
+    ):
+        body = {"model": "m", "max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+        answer = await client.post("/v1/messages", json=body)
+    lines = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+    assert [one["type"] for one in lines if one["type"] != "ping"][-2:] == ["message_delta", "message_stop"]
 
 
 @pytest.mark.parametrize(

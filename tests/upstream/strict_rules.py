@@ -741,7 +741,7 @@ def _parts(body: Json) -> str | None:
             item["content"] if isinstance(item.get("content"), list) and item.get("type") != "reasoning" else ()
         ):
             if part["type"] not in known or (part["type"] == "output_text") != (
-                item["role"] == "assistant" and part["type"] != "refusal"
+                item.get("role") == "assistant" and part["type"] != "refusal"
             ):
                 return f"the part {part} of {item['role']}"
     return None
@@ -758,6 +758,27 @@ def _response_parameters(body: Json) -> str | None:
 @rule("a choice needs tools", "\"Tool choice 'required' must be specified with 'tools' parameter.\"", RESPONSES)
 def _response_choice(body: Json) -> str | None:
     return "tool_choice" if body.get("tool_choice") not in (None, "auto", "none") and not body.get("tools") else None
+
+
+@rule("items", 'lidge-jun/opencodex issue 4454: "unknown item type", and the list of those it knows', RESPONSES, "xai")
+def _xai_items(body: Json) -> str | None:
+    known = {*("message", "reasoning", "function_call", "function_call_output", "shell_call", "shell_call_output")}
+    known |= {*("web_search_call", "file_search_call", "code_interpreter_call", "mcp_call", "custom_tool_call")}
+    known |= {"image_generation_call", "compaction"}
+    items = body["input"] if isinstance(body["input"], list) else []
+    return next((f"the item {one['type']!r}" for one in items if one.get("type", "message") not in known), None)
+
+
+@rule(
+    "tools",
+    'maximhq/bifrost issue 5428: "unknown variant `namespace`", and the list of those it knows',
+    RESPONSES,
+    "xai",
+)
+def _xai_tools(body: Json) -> str | None:
+    known = {*("function", "web_search", "x_search", "image_generation", "collections_search", "file_search")}
+    known |= {*("code_execution", "code_interpreter", "mcp", "shell")}
+    return next((f"the tool {one['type']!r}" for one in body.get("tools", ()) if one["type"] not in known), None)
 
 
 # -- Google's Gemini

@@ -37,9 +37,13 @@ def is_our_own(body: Json) -> bool:
 
 
 def without_ids(entries: Any) -> Any:
-    """Return items without their own ids: those that no server of the API gives are left out."""
+    """Return items without their own ids, of which those that no server of the API gives are left out, and reasoning
+    without its status, which OpenAI refuses."""
+    own = {True: ("id", "status"), False: ("id",)}
     return [
-        {name: value for name, value in one.items() if name != "id"} if isinstance(one, dict) else one
+        {name: value for name, value in one.items() if name not in own[one.get("type") == "reasoning"]}
+        if isinstance(one, dict)
+        else one
         for one in entries
     ]
 

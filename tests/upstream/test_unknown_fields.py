@@ -39,11 +39,22 @@ def repair(body: Json, message: str, api: ApiName = "chat_completions") -> Json 
         "Additional properties are not allowed ('whim' was unexpected)",
         "property 'whim' is unsupported",
         "The parameter 'whim' is not supported by this model",
+        "Argument not supported: whim",
+        "Argument not supported on this model: whim",
     ],
 )
 def test_a_field_of_any_name_is_left_out(message: str) -> None:
     assert repair({**PLAIN, "whim": {"a": 1}}, message) == PLAIN
     assert repair(PLAIN, message) is None
+
+
+def test_a_search_that_may_not_read_live_pages_is_never_sent_as_one_that_may() -> None:
+    """NOirBRight/CodexHub#517: xAI does not know the field, which Codex sends with each request."""
+    message = "Argument not supported: external_web_access"
+    body: Json = {"model": "m", "input": "Hi", "tools": [{"type": "web_search", "external_web_access": True}]}
+    assert repair(body, message, "responses") == {**body, "tools": [{"type": "web_search"}]}
+    body["tools"][0]["external_web_access"] = False
+    assert repair(body, message, "responses") is None
 
 
 @each_case(

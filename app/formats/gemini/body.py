@@ -189,7 +189,7 @@ def _parse(
         given = parse_object(raw, memory)
         if counts:
             prefix, given = _find_counted(given)
-        parsed, foreign = _parse_request(given, limits, target, counts=counts)
+        parsed, foreign = _parse_request(given, limits, target)
     except InvalidInput as error:
         refusal = refuse(error.violations)
         return RejectedRequest(refusal, GEMINI.error, _pass_unread(given, refusal, limits, target))
@@ -244,7 +244,7 @@ def _find_counted(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _parse_request(
-    given: dict[str, Any], limits: RequestLimits, target: GenerateTarget, *, counts: bool
+    given: dict[str, Any], limits: RequestLimits, target: GenerateTarget
 ) -> tuple[ParsedRequest, list[Violation]]:
     """Return the request, and what only Google's servers can do of it. `given` is the body in the caller's spelling;
     violations have the documentation's. Raises InvalidInput."""
@@ -264,10 +264,8 @@ def _parse_request(
     )
     cache, cache_violations = _read_cache(body)
     refused = list(_check_refused(body, generation))
-    gaps = [] if counts else conversation.gaps
     violations = [
         *conversation.violations,
-        *gaps,
         *system_violations,
         *found.violations,
         *violations,
@@ -278,7 +276,7 @@ def _parse_request(
         *cache_violations,
         *find_invalid_fields(given, {}, frozenset(), limits.max_nesting),
     ]
-    foreign = {id(one) for one in (*gaps, *conversation.foreign, *found.foreign, *chosen.violations, *refused)}
+    foreign = {id(one) for one in (*conversation.foreign, *found.foreign, *chosen.violations, *refused)}
     params = _translate_params(body, given, generation, violations)
     if chosen.choice is not None:
         params["tool_choice"] = chosen.choice

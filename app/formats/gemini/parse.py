@@ -52,8 +52,6 @@ class ParsedContents(Struct, frozen=True):
     messages: tuple[Message, ...]
     violations: Sequence[Violation] = ()
     warnings: Sequence[str] = ()
-    gaps: Sequence[Violation] = ()
-    """Calls without a result, and results without a call."""
     foreign: Sequence[Violation] = ()
     """Those of `violations` that are about files which only Google's servers read."""
 
@@ -101,7 +99,8 @@ class _Reader:
         self.foreign: list[Violation] = []
         self._warnings: list[str] = []
         self._messages: list[Message] = []
-        self._calls = _OpenCalls()
+        self._calls: list[tuple[ToolCall, bool]] = []
+        """The calls of the model's last turn that have no result yet, and whether the caller has sent their ids."""
         self._turn: list[tuple[str, _Content]] = []
         """The contents of the last turn, with which the next one may go on, and their places."""
         self._role: Role = "user"
@@ -147,8 +146,7 @@ class _Reader:
         self._end_turn()
         if not self._messages and not self.violations:
             self.violations.append(Violation(path, "no content has anything for the model"))
-        gaps = () if len(self.violations) > len(self.foreign) else [*self._calls.gaps, *self._calls.list_unanswered()]
-        return ParsedContents(tuple(self._messages), self.violations, self._warnings, gaps, self.foreign)
+        return ParsedContents(tuple(self._messages), self.violations, self._warnings, self.foreign)
 
     def _warn_of_unknown(self, content: GeminiContent, path: str) -> None:
         found = find_unknown_keys(content, path)
@@ -188,7 +186,11 @@ class _Reader:
         spoken: list[Part] = []
         for place, part in parts:
             if part.functionResponse is not None:
-                self._add_result(part.functionResponse, f"{place}.functionResponse")
+                call = self._take_call(part.functionResponse)
+                if call is None:  # a text of the user is made of it, at its place
+                    self._add_message(Message("user", tuple(spoken), path=path))
+                    spoken = []
+                self._add_result(part.functionResponse, call, f"{place}.functionResponse")
             elif part.functionCall is not None:
                 self._refuse(place, "functionCall", "user")
             else:
@@ -218,8 +220,7 @@ class _Reader:
             return Media("file", ("",))  # nothing is sent of a request with violations
         return found
 
-    def _add_result(self, response: _Response, path: str) -> None:
-        call = self._calls.take(response, path)
+    def _add_result(self, response: _Response, call: ToolCall | None, path: str) -> None:
         text = _write_response(response.response)
         content: list[Text | Media] = [Text(text)] if text else []
         for at, inner in enumerate(response.parts or ()):
@@ -228,6 +229,17 @@ class _Reader:
         name = response.name or (None if call is None else call.name)
         id_ = response.id if call is None else call.id
         self._messages.append(Message("tool", (ToolResult(tuple(content), name, id_),), path=path))
+
+    def _take_call(self, response: _Response) -> ToolCall | None:
+        """Return the call of the last turn that a result answers; None if there is none."""
+        by_id, by_name = [], []
+        for place, (call, has_id) in enumerate(self._calls):
+            if response.id and has_id:
+                by_id += [place] if call.id == response.id else []
+            elif call.name == response.name:
+                by_name.append(place)
+        found = (by_id or by_name)[:1]
+        return self._calls.pop(found[0])[0] if found else None
 
     def _add_model(self, path: str, parts: Sequence[_Place]) -> None:
         turn = _ModelTurn()
@@ -245,7 +257,7 @@ class _Reader:
                 turn.add_text(part.text or "", part.thoughtSignature, block=_write_code(part))
         for message in turn.finish(path):
             self._add_message(message)
-        self._calls.begin_turn(turn.calls)
+        self._calls = turn.calls
 
 
 def _has_one(part: PlainPart) -> bool:
@@ -387,46 +399,6 @@ def _with_turn(message: Message, turn: str | None) -> Message:
         if turn is None
         else Message("assistant", message.parts, turn=turn, path=message.path, extra=message.extra)
     )
-
-
-class _OpenCalls:
-    """The calls of the last turn of the model that have no result yet."""
-
-    def __init__(self) -> None:
-        self.gaps: list[Violation] = []
-        self._open: list[tuple[ToolCall, bool]] = []
-
-    def copy(self) -> "_OpenCalls":
-        copied = _OpenCalls()
-        copied.gaps, copied._open = self.gaps.copy(), self._open.copy()
-        return copied
-
-    def begin_turn(self, calls: Sequence[tuple[ToolCall, bool]]) -> None:
-        self.gaps += self.list_unanswered()
-        self._open = list(calls)
-
-    def list_unanswered(self) -> list[Violation]:
-        text = "has no functionResponse after it: send the result of each call in the next content of the user"
-        return [Violation(call.path, text) for call, _ in self._open]
-
-    def take(self, response: _Response, path: str) -> ToolCall | None:
-        """Return the call that a result answers."""
-        found = self._find(response)
-        if found is None:
-            what = f"id {response.id!r}" if response.id else f"name {response.name!r}"
-            text = f"answers no functionCall of the model's content before it ({what})"
-            self.gaps.append(Violation(path, text))
-            return None
-        call, _ = self._open.pop(found)
-        return call
-
-    def _find(self, response: _Response) -> int | None:
-        rows = list(enumerate(self._open))
-        by_id = [place for place, (call, has_id) in rows if response.id and has_id and call.id == response.id]
-        by_name = [
-            place for place, (call, has_id) in rows if call.name == response.name and not (response.id and has_id)
-        ]
-        return next(iter((*by_id, *by_name)), None)
 
 
 def _write_response(value: Any) -> str:

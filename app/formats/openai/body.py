@@ -17,6 +17,7 @@ from app.formats.chat_body import ChatRequestBody
 from app.formats.conversation import KNOWN_PARAMS, SharedFields, find_list_violations, parse_conversation
 from app.formats.json_object import list_repairs, parse_object
 from app.formats.openai import OPENAI
+from app.formats.openai.responses_body import is_responses_body, parse_responses_body
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
 from app.formats.request_limits import RequestLimits, limit_warnings
 from app.formats.request_memory import CallerMemory
@@ -105,6 +106,8 @@ def parse_completions_body(
 
 
 def _parse(given: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
+    if is_responses_body(given):
+        return parse_responses_body(given, limits)
     renamed = rename_fields(given, _OTHER_NAMES)
     body, names = renamed.body, dict(renamed.names)
     violations = _find_refused(body)

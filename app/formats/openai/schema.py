@@ -277,6 +277,20 @@ class OpenAIMessage(BaseModel):
         call_id = value.get("id")
         return {**value, "id": None, "tool_call_id": call_id} if isinstance(call_id, str) and call_id else value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_thinking_blocks(cls, value: Any) -> Any:
+        """Read Claude's signed reasoning as LiteLLM writes it (openai/openai-agents-python#1704)."""
+        if not isinstance(value, dict) or value.get("role") != "assistant" or value.get("reasoning_details"):
+            return value
+        details = _make_block_details(value.get("thinking_blocks"))
+        if not details:
+            return value
+        rest = {key: field for key, field in value.items() if key != "thinking_blocks"}
+        text = "\n\n".join([detail["text"] for detail in details if detail.get("text")])
+        given = value.get("reasoning_content") or value.get("reasoning")
+        return {**rest, "reasoning_content": given or text or None, "reasoning_details": details}
+
     @model_validator(mode="after")
     def _check_role_fields(self) -> "OpenAIMessage":
         errors: list[InitErrorDetails] = []
@@ -298,6 +312,18 @@ class OpenAIMessage(BaseModel):
         if errors:
             raise ValidationError.from_exception_data("message", errors)
         return self
+
+
+def _make_block_details(blocks: Any) -> list[dict[str, Any]]:
+    """Return the blocks of Anthropic's API that it takes back, as `reasoning_details`."""
+    details: list[dict[str, Any]] = []
+    for block in blocks if isinstance(blocks, list) else ():
+        match block:
+            case {"type": "thinking", "thinking": str(text), "signature": str(signature)} if signature:
+                details.append({"type": "reasoning.text", "text": text, "signature": signature})
+            case {"type": "redacted_thinking", "data": str(data)}:
+                details.append({"type": "reasoning.encrypted", "data": data})
+    return [{**detail, "format": "anthropic-claude-v1"} for detail in details]
 
 
 _TOOL_PART_ROLES = {"tool_use": "assistant", "tool_result": "user"}

@@ -367,7 +367,8 @@ class _ItemParser:
 
     def _add_output(self, path: str, item: wire.CallOutputItem | PlainOutput) -> None:
         self._close()
-        content = tuple(_parse_content(item.output, f"{path}.output"))
+        output = _read_written_parts(item.output) if isinstance(item.output, str) else item.output
+        content = tuple(_parse_content(output, f"{path}.output"))
         name = item.name and join_name(item.namespace, item.name)
         if item.call_id is None:  # no server takes a result without a call
             head = Text(f"Output of the tool {name}:")
@@ -535,6 +536,25 @@ def _parse_content(content: "str | Sequence[PlainText | wire.Part]", path: str) 
     if isinstance(content, str):
         return [Text(content)] if content else []
     return [_parse_part(part, f"{path}[{place}]") for place, part in enumerate(content)]
+
+
+_written_parts: TypeAdapter[list[wire.InputText | wire.InputImage]] = TypeAdapter(
+    list[wire.InputText | wire.InputImage]
+)
+
+
+def _read_written_parts(output: str) -> str | list[wire.InputText | wire.InputImage]:
+    """Return the parts of an output that a client has written as JSON within a text, as Codex does with images: as
+    words an image has a million tokens (router-for-me/CLIProxyAPI#4699 and #4902). A text that names an address stays
+    a text, because it may be of anyone."""
+    if output[:1] != "[" or '"input_image"' not in output:
+        return output
+    try:
+        parts = _written_parts.validate_json(output)
+    except ValidationError:
+        return output
+    images = [part.image_url or "" for part in parts if isinstance(part, wire.InputImage)]
+    return parts if all(url.startswith("data:image/") for url in images) else output
 
 
 def _parse_part(part: Any, path: str) -> Text | Media:

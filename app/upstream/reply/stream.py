@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from app.chat.events import END_TYPES, Event, Failed, Fault, Finish
+from app.chat.events import END_TYPES, Event, Failed, Fault, Finish, Passed
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Receiver
 from app.profiles import EmptyReplies
@@ -81,6 +81,8 @@ class UpstreamStream:
     _active = True
     """Whether anything but empty chunks came since the last tick."""
     _event_count = 0
+    _heartbeat_count = 0
+    """How many of these events only say that the server is there."""
     _ticked_count: int | None = None
     """The number of events at the last tick; None after a pause."""
     _size = 0
@@ -224,6 +226,7 @@ class UpstreamStream:
             if events or assembler.check_progress():
                 self._active = True
                 self._event_count += len(events) or 1
+                self._heartbeat_count += _is_heartbeat(events)
                 events = self._feed_stages(events)
             elif not items:
                 self._active = True
@@ -339,8 +342,9 @@ class UpstreamStream:
         if self._active or self._paused or not started:
             self._active = False
             self._last_active_at = now
-        if self._event_count != self._ticked_count or self._paused or not started:
-            self._ticked_count = self._event_count
+        count = self._event_count - self._heartbeat_count if self._assembler.finishing else self._event_count
+        if count != self._ticked_count or self._paused or not started:
+            self._ticked_count = count
             self._last_event_at = now
         event_seconds = max(target.first_token_seconds, target.idle_seconds)
         if now - self._sent_at > target.max_reply_seconds:
@@ -363,6 +367,12 @@ class UpstreamStream:
     def _time_out(self, cause: Cause, reason: str) -> None:
         self._body.abort()
         self._finish(faults.make_fault("timeout", f"the model server timed out: {reason}", cause=cause.word))
+
+
+def _is_heartbeat(events: list[Event]) -> bool:
+    """Whether the server only says that it is there, to a client of its own API."""
+    event = events[0] if len(events) == 1 else None
+    return type(event) is Passed and event.name in ("ping", "keepalive")
 
 
 def _name_failure(events: list[Event], junk: bytes) -> list[Event]:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from app.chat.events import MediaOutput
+from app.profiles import Profile
 from app.upstream.reply.partial_tool_call import clean_name, get_meaning
 
 FORMAT = "openai-responses-v1"
@@ -27,6 +28,8 @@ VENDOR_ITEMS = frozenset(
 _INPUT_ID = re.compile(r"[a-z]+_[0-9a-f]{32}_i[0-9]+")
 """The id that the gateway gives an item of a request that it remembers, so that clients can refer to it."""
 CALLS = frozenset(("function_call", "custom_tool_call"))
+_OUTPUT_ONLY = ("status",)
+"""The fields of an item of reasoning that no server wants back."""
 
 PartKey: TypeAlias = tuple[str, int]
 """The kind of a text (`text`, `refusal`, `summary`, `content`) and its position among the parts."""
@@ -119,8 +122,13 @@ def strip_input_id(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in item.items() if name != "id"}
 
 
-def complete_thought(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an item of reasoning with an id and a summary, which strict servers demand (zai-org/feedback#682)."""
+def complete_thought(item: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
+    """Return an item of reasoning with an id and a summary, which strict servers demand (zai-org/feedback#682), and
+    without what OpenAI refuses: a status, which other servers write (1jehuang/jcode#1028), and a text beside what is
+    encrypted (jlcodes99/cockpit-tools#2012)."""
+    refused = _OUTPUT_ONLY if profile.replay_reasoning == "item_text" else (*_OUTPUT_ONLY, "content")
+    if not item.keys().isdisjoint(refused):
+        item = {name: value for name, value in item.items() if name not in refused}
     if "id" in item and item.get("summary") is not None:
         return item
     made = "rs_" + hashlib.sha256(msgspec.json.encode(item)).hexdigest()[:32]

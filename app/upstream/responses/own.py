@@ -236,7 +236,7 @@ class _OwnWriter(OwnConversation):
 
     @override
     def _add_own(self, entries: Sequence[Any]) -> None:
-        self.items += map(_complete_item, entries)
+        self.items += [_complete_item(entry, self._profile) for entry in entries]
 
     def _add_now(self, block: Block, groups: Sequence[MessageGroup]) -> None:
         """Add what the block is now."""
@@ -287,12 +287,13 @@ class _OwnWriter(OwnConversation):
             return False  # the server would look it up by its id, and nothing is stored there
         if _has_image_object(entry):
             return False
-        if self._profile.takes == "all":
+        is_client = kind in _CLIENT_ITEMS or (kind == "function_call" and entry.get("namespace") is not None)
+        if not self._profile.client_tools and (is_client or kind == "agent_message"):
+            return False
+        if self._profile.takes == "all" or is_client:
             return True
         if not _is_complete(entry, kind):
             return False
-        if kind in _CLIENT_ITEMS or (kind == "function_call" and entry.get("namespace") is not None):
-            return self._profile.client_tools
         fields = _VENDOR_ITEM_FIELDS.get(kind, ())
         return kind not in VENDOR_ITEMS and not any(entry.get(name) is not None for name in fields)
 
@@ -361,15 +362,15 @@ def _is_complete(entry: Json, kind: Any) -> bool:
     return bool(entry.get("content")) and is_known
 
 
-def _complete_item(entry: Any) -> Any:
+def _complete_item(entry: Any, profile: Profile) -> Any:
     """Return an item without an id that no server of this API would have given: the id of another server says nothing
-    to this one. Reasoning needs an id, and a summary (zai-org/feedback#682)."""
+    to this one."""
     if not isinstance(entry, dict):
         return entry
     entry = strip_input_id(entry)
     id_, kind = entry.get("id"), entry.get("type", "message")
     if kind == "reasoning":
-        return complete_thought(entry)
+        return complete_thought(entry, profile)
     prefixes = _PREFIXES.get(kind)
     if prefixes is None or not isinstance(id_, str) or id_.startswith(prefixes):
         return entry
@@ -389,7 +390,8 @@ def _write_tools(
         kind = tool.get("type") if isinstance(tool, dict) else None
         if kind == "function":
             return "name" in tool  # other APIs have a function in an object
-        return profile.takes == "all" or (isinstance(kind, str) and kind in _CLIENT_TOOLS and profile.client_tools)
+        is_client = isinstance(kind, str) and kind in _CLIENT_TOOLS
+        return profile.client_tools if is_client else profile.takes == "all"
 
     tools = OwnTools(source.tool_names.get, takes, write_tool)
     left_out = [tool for place, tool in enumerate(given) if place not in source.tool_names and not takes(tool)]

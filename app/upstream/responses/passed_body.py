@@ -73,7 +73,7 @@ def _complete_thought(item: Any, profile: Profile) -> Any:
         return item
     if not item.get("encrypted_content") and profile.replay_reasoning != "item_text":
         return None
-    return complete_thought(item)
+    return complete_thought(item, profile)
 
 
 def _count_unknown_thoughts(items: Sequence[Any], profile: Profile) -> int:

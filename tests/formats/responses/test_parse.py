@@ -199,6 +199,35 @@ def test_tools_and_settings_are_no_part_of_the_conversation(item: Json) -> None:
     assert [warning.partition(":")[0] for warning in parse(*items).warnings] == ["messages[2]"]
 
 
+@each_case("kind", ["function_call_output", "custom_tool_call_output"])
+def test_images_that_a_client_wrote_into_the_text_of_an_output_are_images(kind: str) -> None:
+    """router-for-me/CLIProxyAPI#4699 and #4902."""
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "high"}
+    parts = [{"type": "input_text", "text": "see"}, image]
+    written = parse(CALL, {"type": kind, "call_id": "c", "output": json.dumps(parts)})
+    assert written == parse(CALL, {"type": kind, "call_id": "c", "output": parts})
+    [text, media] = [part for one in written.messages[1].parts if isinstance(one, ToolResult) for part in one.content]
+    assert (text.kind, media.kind) == ("text", "media")
+
+
+@each_case(
+    "text",
+    [
+        '[{"type": "input_image", "image_url": "https://internal.test/secret"}]',
+        '[{"type": "input_image", "image_url": "file:///etc/passwd"}]',
+        '[{"type": "input_image"}]',
+        '[{"type": "input_image", "image_url": "data:image/png;base64,AA=="}, 1]',
+        '[{"type": "input_image", "image_url": "data:image/png;base64,AA=="}',
+        'See [{"type": "input_image", "image_url": "data:image/png;base64,AA=="}]',
+        '[{"type": "input_text", "text": "x"}]',
+        "[" * 9999 + '"input_image"',
+    ],
+)
+def test_any_other_text_of_an_output_stays_a_text(text: str) -> None:
+    output = {"type": "function_call_output", "call_id": "c", "output": text}
+    assert parse(CALL, output).messages[1].parts == (ToolResult((Text(text),), None, "c"),)
+
+
 def test_several_outputs_of_a_call_are_one_result() -> None:
     """Codex: what a script notifies of comes as an output of its call, before or after the last one."""
 

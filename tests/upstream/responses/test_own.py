@@ -196,6 +196,26 @@ def test_custom_tools_are_functions_for_a_server_that_knows_only_those() -> None
     assert len(warnings) == 1 and "functions" in warnings[0]
 
 
+def test_xai_gets_items_of_its_own_tools_and_none_that_only_codex_and_openai_know() -> None:
+    """maximhq/bifrost#5428, router-for-me/CLIProxyAPI#4434, lidge-jun/opencodex#4454: it refuses the whole request."""
+    listed: Json = {"type": "custom", "name": "exec", "description": "d"}
+    named: Json = {"type": "namespace", "name": "mcp__x", "description": "d", "tools": [{**TOOL, "name": "far"}]}
+    added: Json = {"type": "additional_tools", "role": "developer", "tools": [named]}
+    search: Json = {"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "q"}}
+    parts = [{"type": "input_text", "text": "done-71"}, {"type": "encrypted_content", "encrypted_content": "gAAA"}]
+    told: Json = {"type": "agent_message", "author": "/root/a", "recipient": "/root", "content": parts}
+    far: Json = {**CALL, "name": "far", "namespace": "mcp__x"}
+    body = ask(HI, search, added, told, far, RESULT, tools=[listed, {"type": "x_search"}, TOOL])
+    assert send(body)[0]["input"] == body["input"]
+    sent, _ = send(body, "xai")
+    kinds = ["message", "web_search_call", "message", "function_call", "function_call_output"]
+    assert [item["type"] for item in sent["input"]] == kinds and sent["input"][1] == search
+    assert "done-71" in str(sent["input"][2]) and "gAAA" not in str(sent)
+    assert (sent["input"][3]["name"], "namespace" in sent["input"][3]) == ("mcp__x__far", False)
+    assert {tool.get("name", tool["type"]) for tool in sent["tools"]} == {"exec", "mcp__x__far", "look", "x_search"}
+    assert {tool["type"] for tool in sent["tools"]} == {"function", "x_search"}
+
+
 def test_a_text_as_input_stays_a_text() -> None:
     assert send({"model": "m", "input": "Hi"})[0] == {"model": "up", "input": "Hi", "store": False}
     stored = {"resp_1": [HI, SAID]}
@@ -255,6 +275,17 @@ def refuse(body: Json, **params: Any) -> str:
 def test_what_no_step_repaired_is_refused_with_its_path() -> None:
     assert "input[1]" in refuse(ask(HI, RESULT))
     assert "leave it out of extra_body" in refuse(ask(HI), extra_body={"model": "x"})
+
+
+@each_case("status", ["completed", None])
+def test_reasoning_goes_without_what_no_server_takes_back(status: str | None) -> None:
+    """lidge-jun/opencodex#2248, 1jehuang/jcode#1028: "Unknown parameter: 'input[1].status'", which other servers write;
+    jlcodes99/cockpit-tools#2012: "Invalid 'input[15].content': array too long. Expected an array with maximum length 0"
+    """
+    thought = {**ENCRYPTED_THOUGHT, "status": status, "content": [{"type": "reasoning_text", "text": "t"}]}
+    body = ask(HI, thought, SAID, HI)
+    assert send(body)[0]["input"][1] == ENCRYPTED_THOUGHT
+    assert send(body, "openai_compatible")[0]["input"][1] == {**ENCRYPTED_THOUGHT, "content": thought["content"]}
 
 
 @each_case("given", [{}, {"summary": None}])
