@@ -289,3 +289,34 @@ def test_an_answer_about_tags_is_not_reasoning(gateway: _Gateway, content: str) 
         reply = gateway.ask_model(CHAT, "vllm", said, stop=["STOP!"])
         message = json.loads(reply.body)["choices"][0]["message"]
         assert (message["reasoning_content"], message["content"]) == ("I think.", content)
+
+
+THOUGHTS_OFF: dict[str, Json] = {
+    CHAT: {"chat_template_kwargs": {"enable_thinking": False}},
+    RESPONSES: {"reasoning": {"effort": "none"}},
+    MESSAGES: {"thinking": {"type": "disabled"}},
+}
+
+
+@each_case("path", [CHAT, MESSAGES, RESPONSES])
+def test_an_answer_in_the_field_of_reasoning_is_one_where_thinking_is_off(gateway: _Gateway, path: str) -> None:
+    # vllm-project/vllm#40466, ggml-org/llama.cpp#27134; with thinking it stays reasoning
+    told = stream(chunk(reasoning="It is "), chunk(reasoning="Paris."), chunk("stop"))
+    off, on = (gateway.ask_model(path, "vllm", told, **more).json for more in (THOUGHTS_OFF[path], {}))
+    assert find_answer(path, off) == "It is Paris."
+    assert find_answer(path, on) == ""
+
+
+def find_answer(path: str, reply: Json) -> str:
+    if path == CHAT:
+        return reply["choices"][0]["message"]["content"] or ""
+    parts = reply["content"] if path == MESSAGES else [p for i in reply["output"] for p in i["content"] or ()]
+    return "".join(part["text"] for part in parts if part["type"] in ("text", "output_text"))
+
+
+def test_a_closing_tag_behind_reasoning_in_a_field_is_no_text(gateway: _Gateway) -> None:
+    # anomalyco/opencode#36569
+    told = stream(
+        chunk(reasoning_content="I look."), chunk(content="</thinki"), chunk(content="ng>\n\nHere."), chunk("stop")
+    )
+    assert find_answer(CHAT, gateway.ask_model(CHAT, "local", told).json) == "Here."
