@@ -320,3 +320,44 @@ def test_a_closing_tag_behind_reasoning_in_a_field_is_no_text(gateway: _Gateway)
         chunk(reasoning_content="I look."), chunk(content="</thinki"), chunk(content="ng>\n\nHere."), chunk("stop")
     )
     assert find_answer(CHAT, gateway.ask_model(CHAT, "local", told).json) == "Here."
+
+
+MERGED = ['{"a": "D:', '\\\\x"}', '{"a"', ': "D:\\\\y"', "}"]
+
+
+@each_case("parts", [MERGED, ["".join(MERGED)], ["".join(MERGED)[:-9], "".join(MERGED)[-9:]], [*"".join(MERGED)]])
+def test_calls_that_a_server_of_messages_has_merged_are_calls_of_its_own_clients(
+    gateway: _Gateway, parts: list[str]
+) -> None:
+    # sgl-project/sglang#16371
+    inputs = [delta(0, type="input_json_delta", partial_json=part) for part in parts]
+    told = stream(START, open_block(0, **TOOL_USE), *inputs, stop_block(0), *end("tool_use"))
+    events = read_events(gateway.ask_model(MESSAGES, "claude", told, stream=True, tools=TOOLS[MESSAGES]))
+    given: dict[int, str] = {}
+    for one in events:
+        if one["type"] == "content_block_delta":
+            given[one["index"]] = given.get(one["index"], "") + one["delta"]["partial_json"]
+    assert [*given.values()] == ['{"a": "D:\\\\x"}', '{"a": "D:\\\\y"}']
+    ids = [one["content_block"]["id"] for one in events if one["type"] == "content_block_start"]
+    assert len(set(ids)) == 2
+
+
+@each_case("parts", [MERGED, ["".join(MERGED)], [*"".join(MERGED)]])
+def test_calls_that_a_server_of_responses_has_merged_are_calls_of_its_own_clients(
+    gateway: _Gateway, parts: list[str]
+) -> None:
+    called: Json = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "status": "completed"}
+    place = {"output_index": 0, "item_id": "fc_1"}
+    head: Json = {"id": "r", "object": "response", "model": "m"}
+    whole = {**called, "arguments": "".join(parts)}
+    events: list[Json] = [
+        {"type": "response.created", "response": head | {"status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**called, "arguments": ""}},
+        *[{"type": "response.function_call_arguments.delta", **place, "delta": part} for part in parts],
+        {"type": "response.function_call_arguments.done", **place, "arguments": "".join(parts)},
+        {"type": "response.output_item.done", "output_index": 0, "item": whole},
+        {"type": "response.completed", "response": head | {"status": "completed", "output": [whole]}},
+    ]
+    answer = gateway.ask_model(RESPONSES, "codex", stream(*events), stream=True, tools=TOOLS[RESPONSES])
+    output = read_events(answer)[-1]["response"]["output"]
+    assert [item["arguments"] for item in output] == ['{"a": "D:\\\\x"}', '{"a": "D:\\\\y"}']

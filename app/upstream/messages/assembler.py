@@ -100,7 +100,8 @@ class MessageAssembler:
     _has_thought_text = False
     """Whether the reasoning that is held has any text, so that a message holds them."""
     _has_inferred = False
-    """Whether any event lacked what clients must know: a type, an index, the start of its block, a field of that."""
+    """Whether any event lacked what clients must know: a type, an index, the start of its block, a field of that; or
+    had more behind the complete input of a call."""
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
@@ -474,6 +475,7 @@ class MessageAssembler:
         block.parts.append(text)
         if block.call >= 0 and not self._calls.extend(block.call, text, out):
             self._feed_call(ToolCallFragment(block.call, function=FunctionFragment(arguments=text)), out)
+        self._has_inferred = self._has_inferred or self._calls.has_more
 
     def _feed_call(self, fragment: ToolCallFragment, out: list[Event]) -> None:
         self._calls.feed([fragment], out)

@@ -517,6 +517,7 @@ class ResponsesAssembler:
     def _pass_arguments(self, slot: Slot, text: str, out: list[Event]) -> None:
         if slot.call >= 0 and not self._calls.extend(slot.call, text, out):
             self._calls.feed([ToolCallFragment(slot.call, function=FunctionFragment(arguments=text))], out)
+        self._has_inferred = self._has_inferred or self._calls.has_more
 
     def _add_annotations(self, slot: Slot, annotations: list[Any], out: list[Event]) -> None:
         new = [item for item in annotations if item not in slot.annotations]

@@ -37,6 +37,8 @@ class PassingAssembler(ResponsesAssembler):
             if self._passes:
                 out.append(Passed(self._known_name, item.get_json().decode()))
             if self._extend_run(item.text, out):
+                if self._passes and self._calls.has_more:
+                    self._passes, out[place] = False, PassedEnd()
                 return
             del out[place:]
         self._feed_kept(decode_kept(item.get_json()), out)
