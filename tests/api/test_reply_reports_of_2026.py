@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.each_case import each_case
-from tests.in_process_gateway import Answer, AnsweringGateway, streamed
+from tests.in_process_gateway import Answer, AnsweringGateway, ModelServer, Running, streamed
 
 Json = dict[str, Any]
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
@@ -361,3 +361,40 @@ def test_calls_that_a_server_of_responses_has_merged_are_calls_of_its_own_client
     answer = gateway.ask_model(RESPONSES, "codex", stream(*events), stream=True, tools=TOOLS[RESPONSES])
     output = read_events(answer)[-1]["response"]["output"]
     assert [item["arguments"] for item in output] == ['{"a": "D:\\\\x"}', '{"a": "D:\\\\y"}']
+
+
+@each_case("path", [CHAT, MESSAGES, RESPONSES])
+def test_signed_blocks_of_a_server_of_chats_come_back_from_clients_of_every_api(path: str) -> None:
+    # LiteLLM in front of Anthropic: without its blocks the next turn is refused, or thinks without them
+    blocks: list[Json] = [
+        {"type": "thinking", "thinking": "I add.", "signature": "c2ln"},
+        {"type": "redacted_thinking", "data": "ZW5j"},
+    ]
+    told = [
+        chunk(reasoning_content="I add.", thinking_blocks=[{"type": "thinking", "thinking": "I add."}]),
+        chunk(thinking_blocks=[{"type": "thinking", "thinking": "", "signature": "c2ln"}]),
+        chunk(thinking_blocks=blocks[1:]),
+        chunk(**call("search", "{}")),
+        chunk("tool_calls"),
+    ]
+    server = ModelServer(lambda _: stream(*told))
+    with Running(SETTINGS, server) as gateway:
+        asked: Json = {"model": "local", "tools": TOOLS[path], "messages": [HI], "max_tokens": 30}
+        if path == RESPONSES:
+            asked = {"model": "local", "tools": TOOLS[path], "input": [HI], "store": False}
+        reply = gateway.post(path, asked).json
+        if path == CHAT:
+            asked["messages"] += [
+                reply["choices"][0]["message"],
+                {"role": "tool", "tool_call_id": "c1", "content": "x"},
+            ]
+        elif path == MESSAGES:
+            result = {"type": "tool_result", "tool_use_id": "c1", "content": "x"}
+            asked["messages"] += [
+                {"role": "assistant", "content": reply["content"]},
+                {"role": "user", "content": [result]},
+            ]
+        else:
+            asked["input"] += [*reply["output"], {"type": "function_call_output", "call_id": "c1", "output": "x"}]
+        assert gateway.post(path, asked).status == 200
+    assert json.loads(server.requests[-1].content)["messages"][1]["thinking_blocks"] == blocks
