@@ -200,4 +200,6 @@ class PassedEvents:
     def _name_response(self, response: Json) -> Json:
         stored = self._info.options.responses.fields.get("store") is True
         named = {"id": self._info.response_id, "store": True} if stored else {}
+        if not stored and "id" in self._beginning:
+            named = {"id": self._beginning["id"]}  # GitHub Copilot: another one in each event
         return {**response, **named, "model": self._info.model}

@@ -484,12 +484,13 @@ def events_of_changing_ids(*texts: str) -> list[Json]:
 
 
 def drop_ids(event: Json) -> Json:
-    """Return an event without the ids of items."""
+    """Return an event without the ids of its items and of its response."""
     kept = {name: value for name, value in event.items() if name != "item_id"}
     if "item" in event:
         kept["item"] = {**event["item"], "id": ""}
-    if event.get("response", {}).get("output"):
-        kept["response"] = {**event["response"], "output": [{**one, "id": ""} for one in event["response"]["output"]]}
+    if "response" in event:
+        output = [{**one, "id": ""} for one in event["response"]["output"]]
+        kept["response"] = {**event["response"], "id": "", "output": output}
     return kept
 
 
@@ -541,3 +542,14 @@ def test_an_item_with_changing_ids_goes_on_where_the_gateway_writes_the_rest(siz
     assert (
         "".join(event["delta"] for event in got if event["type"] == "response.output_text.delta").strip() == "I look."
     )
+
+
+def test_a_client_gets_one_id_of_a_response_that_a_server_names_anew_in_each_event() -> None:
+    # duolahypercho/codex-router#814
+    own = own_events()
+    own[-1]["response"]["id"] = "resp_other"
+    own.insert(1, {"type": "response.in_progress", "response": {**own[0]["response"], "id": "resp_third"}})
+    with Running(SETTINGS, serve(own)) as gateway:
+        asked = {"model": "m", "input": "Hi", "stream": True, "store": False}
+        got = frames(gateway.post("/v1/responses", asked))
+    assert [event["response"]["id"] for event in got if "response" in event] == ["resp_up"] * 3
