@@ -553,3 +553,35 @@ def test_a_client_gets_one_id_of_a_response_that_a_server_names_anew_in_each_eve
         asked = {"model": "m", "input": "Hi", "stream": True, "store": False}
         got = frames(gateway.post("/v1/responses", asked))
     assert [event["response"]["id"] for event in got if "response" in event] == ["resp_up"] * 3
+
+
+@each_case("size", [1, 7, 400, 100_000])
+def test_items_that_a_server_does_not_end_have_all_that_came_of_them(size: int) -> None:
+    # anomalyco/opencode#40171
+    def call(place: int) -> Json:
+        return {"type": "function_call", "id": f"fc_{place}", "call_id": f"c{place}", "name": "search", "arguments": ""}
+
+    thought: Json = {"type": "reasoning", "id": "rs_0", "summary": []}
+    texts: list[Json] = [{"type": "message", "id": f"msg_{n}", "role": "assistant", "content": []} for n in (1, 2)]
+    head: Json = {"id": "r", "object": "response", "model": "up-model"}
+    items = [thought, *texts, call(3), {**texts[0], "id": "msg_4"}, call(5)]
+    told = ["Hm.", "I look.", "And more.", '{"q": 1}', "Again.", '{"q": 2}']
+    kinds = {"reasoning": "reasoning_text", "message": "output_text", "function_call": "function_call_arguments"}
+    events: list[Json] = [{"type": "response.created", "response": head | {"status": "in_progress", "output": []}}]
+    for place, (item, text) in enumerate(zip(items, told, strict=True)):
+        events.append({"type": "response.output_item.added", "output_index": place, "item": item})
+        for part in (text[:3], text[3:]):
+            delta = {"type": f"response.{kinds[item['type']]}.delta", "item_id": item["id"], "delta": part}
+            events += [delta | {"output_index": place, "content_index": 0}] if part else []
+    events.append({"type": "response.completed", "response": head | {"status": "completed", "output": []}})
+    body = write_stream(*events)
+    server = ModelServer(lambda _: streamed(*[body[at : at + size] for at in range(0, len(body), size)]))
+    with Running(SETTINGS, server) as gateway:
+        asked = {"model": "m", "input": "Hi", "stream": True, "store": False, "tools": TOOLS}
+        got = frames(gateway.post("/v1/responses", asked))
+    ended = {event["output_index"]: event["item"] for event in got if event["type"] == "response.output_item.done"}
+    output = got[-1]["response"]["output"]
+    assert [ended[place] for place in range(6)] == output
+    given = [one.get("arguments") or "".join(part["text"] for part in one["content"]) for one in output]
+    assert (given, [one["id"] for one in output]) == (told, [item["id"] for item in items])
+    assert {one.get("status", "completed") for one in output} == {"completed"}
