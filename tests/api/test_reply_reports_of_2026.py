@@ -398,3 +398,14 @@ def test_signed_blocks_of_a_server_of_chats_come_back_from_clients_of_every_api(
             asked["input"] += [*reply["output"], {"type": "function_call_output", "call_id": "c1", "output": "x"}]
         assert gateway.post(path, asked).status == 200
     assert json.loads(server.requests[-1].content)["messages"][1]["thinking_blocks"] == blocks
+
+
+def test_clients_of_messages_get_no_end_of_a_block_that_has_not_begun(gateway: _Gateway) -> None:
+    # QuantumNous/new-api#5482: the SDK finds blocks by their place in a list
+    told = [START, open_block(0, type="thinking", thinking=""), delta(0, type="thinking_delta", thinking="I look.")]
+    told += [stop_block(0), stop_block(1), open_block(2, type="text", text="")]
+    told += [delta(2, type="text_delta", text="Done."), stop_block(2), stop_block(3), *end("end_turn")]
+    events = read_events(gateway.ask_model(MESSAGES, "claude", stream(*told), stream=True))
+    kinds = [(one["type"], one["index"]) for one in events if "index" in one]
+    block = ("content_block_start", "content_block_delta", "content_block_stop")
+    assert [one for one in kinds if one[0] in block] == [(kind, index) for index in (0, 1) for kind in block]

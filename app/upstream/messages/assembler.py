@@ -101,7 +101,7 @@ class MessageAssembler:
     """Whether the reasoning that is held has any text, so that a message holds them."""
     _has_inferred = False
     """Whether any event lacked what clients must know: a type, an index, the start of its block, a field of that; or
-    had more behind the complete input of a call."""
+    ended no block (QuantumNous/new-api#5482), or had more behind the complete input of a call."""
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
@@ -489,6 +489,7 @@ class MessageAssembler:
 
     def _end_block(self, index: int, out: list[Event]) -> None:
         block = self._blocks.pop(index, None)
+        self._has_inferred = self._has_inferred or block is None
         self._stop_block(block, out)
         if block is not None and block.type == "tool_use" and block.parts:
             self._ended_calls[index] = block
