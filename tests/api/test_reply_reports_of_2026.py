@@ -69,6 +69,7 @@ START: Json = {
     "type": "message_start",
     "message": {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "c", "usage": {}},
 }
+USED: Json = {**START, "message": {**START["message"], "usage": {"input_tokens": 9, "output_tokens": 0}}}
 TOOL_USE: Json = {"type": "tool_use", "id": "c1", "name": "f", "input": {}}
 
 
@@ -331,7 +332,7 @@ def test_calls_that_a_server_of_messages_has_merged_are_calls_of_its_own_clients
 ) -> None:
     # sgl-project/sglang#16371
     inputs = [delta(0, type="input_json_delta", partial_json=part) for part in parts]
-    told = stream(START, open_block(0, **TOOL_USE), *inputs, stop_block(0), *end("tool_use"))
+    told = stream(USED, open_block(0, **TOOL_USE), *inputs, stop_block(0), *end("tool_use"))
     events = read_events(gateway.ask_model(MESSAGES, "claude", told, stream=True, tools=TOOLS[MESSAGES]))
     given: dict[int, str] = {}
     for one in events:
@@ -402,10 +403,64 @@ def test_signed_blocks_of_a_server_of_chats_come_back_from_clients_of_every_api(
 
 def test_clients_of_messages_get_no_end_of_a_block_that_has_not_begun(gateway: _Gateway) -> None:
     # QuantumNous/new-api#5482: the SDK finds blocks by their place in a list
-    told = [START, open_block(0, type="thinking", thinking=""), delta(0, type="thinking_delta", thinking="I look.")]
+    told = [USED, open_block(0, type="thinking", thinking=""), delta(0, type="thinking_delta", thinking="I look.")]
     told += [stop_block(0), stop_block(1), open_block(2, type="text", text="")]
     told += [delta(2, type="text_delta", text="Done."), stop_block(2), stop_block(3), *end("end_turn")]
     events = read_events(gateway.ask_model(MESSAGES, "claude", stream(*told), stream=True))
     kinds = [(one["type"], one["index"]) for one in events if "index" in one]
     block = ("content_block_start", "content_block_delta", "content_block_stop")
     assert [one for one in kinds if one[0] in block] == [(kind, index) for index in (0, 1) for kind in block]
+
+
+def test_clients_of_messages_get_a_usage_in_each_event_that_they_read_it_from(gateway: _Gateway) -> None:
+    # earendil-works/pi#6567, Alishahryar1/free-claude-code#209: clients crash without it
+    blocks = [open_block(0, type="text", text=""), delta(0, type="text_delta", text="Hi"), stop_block(0)]
+    *_, last = end("end_turn")
+    bare = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}}
+    for told in ([START, *blocks, *end("end_turn")], [USED, *blocks, bare, last]):
+        events = read_events(gateway.ask_model(MESSAGES, "claude", stream(*told), stream=True))
+        begun, ended = events[0]["message"]["usage"], events[-2]["usage"]
+        assert all(type(begun[name]) is int for name in ("input_tokens", "output_tokens"))
+        assert type(ended["output_tokens"]) is int
+        assert [one["delta"]["text"] for one in events if one["type"] == "content_block_delta"] == ["Hi"]
+
+
+def test_clients_of_messages_get_the_end_of_each_block_before_the_next_one(gateway: _Gateway) -> None:
+    told = [USED, open_block(0, type="text", text=""), delta(0, type="text_delta", text="I look.")]
+    told += [open_block(1, **TOOL_USE), delta(1, type="input_json_delta", partial_json="{}"), *end("tool_use")]
+    events = read_events(gateway.ask_model(MESSAGES, "claude", stream(*told), stream=True))
+    kinds = [(one["type"], one["index"]) for one in events if "index" in one]
+    assert [kind for kind in kinds if kind[0] != "content_block_delta"] == [
+        (f"content_block_{step}", index) for index in (0, 1) for step in ("start", "stop")
+    ]
+
+
+@each_case(
+    "usage",
+    [
+        {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13},
+        {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13, "output_tokens_details": {}},
+        {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13, "input_tokens_details": {"text_tokens": 9}},
+        {"input_tokens": 9, "output_tokens": 4},
+    ],
+)
+def test_clients_of_responses_get_all_numbers_of_a_usage(gateway: _Gateway, usage: Json) -> None:
+    # BigPizzaV3/CodexPlusPlus#1908, 6Kmfi6HP/opencode2api#11, pingmike2/freebuff2api-wokers#10: Codex ends the turn
+    item: Json = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+    done = {**item, "content": [{"type": "output_text", "text": "Hi", "annotations": []}]}
+    head: Json = {"id": "r", "object": "response", "model": "m"}
+    events: list[Json] = [
+        {"type": "response.created", "response": head | {"status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "Hi"},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": head | {"status": "completed", "output": [done], "usage": usage}},
+    ]
+    got = read_events(gateway.ask_model(RESPONSES, "codex", stream(*events), stream=True))
+    told = got[-1]["response"]["usage"]
+    assert (told["input_tokens"], told["output_tokens"], told["total_tokens"]) == (9, 4, 13)
+    assert type(told["input_tokens_details"]["cached_tokens"]) is int
+    assert type(told["output_tokens_details"]["reasoning_tokens"]) is int
+    # The server names no item in its delta; clients find the item by that name.
+    assert {one["item_id"] for one in got if "item_id" in one} == {"msg_1"}
+    assert got[-1]["response"]["output"] == [done]

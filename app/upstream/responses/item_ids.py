@@ -16,10 +16,10 @@ _Json = dict[str, Any]
 def set_item_id(text: str, id_: str) -> str:
     """Return an event of an item with this id of it."""
     event = _read(text)
-    if "item_id" in event:
-        event["item_id"] = id_
     if isinstance(event.get("item"), dict):
         event["item"] = {**event["item"], "id": id_}
+    if "item_id" in event or "item" not in event:
+        event["item_id"] = id_
     return _write(event)
 
 

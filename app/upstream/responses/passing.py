@@ -85,8 +85,8 @@ class PassingAssembler(ResponsesAssembler):
             ids = [self._find_other_id(item, index) for index, item in enumerate(output)]
             return set_output_ids(text, ids) if any(ids) else text
         slot = None if event.output_index is None else self._by_index.get(event.output_index)
-        given = event.item_id or (get_text(event.item, "id") if event.item is not None else "")
-        if slot is None or not given or not slot.first_id or given == slot.first_id:
+        given = event.item_id if event.item is None else get_text(event.item, "id")
+        if slot is None or not slot.first_id or given == slot.first_id:
             return text
         self._changes_ids = True
         return set_item_id(text, slot.first_id)
