@@ -45,7 +45,7 @@ class KeyPart(Struct, frozen=True):
 
 VERSION = 5
 """Increased whenever the form of the key changes."""
-PREPROCESSING = 6
+PREPROCESSING = 7
 """Increased whenever the processing changes what an identical request sends, or what an identical reply becomes."""
 
 _UNHASHED_FIELDS = ("stream", "stream_options")

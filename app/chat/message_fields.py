@@ -1,7 +1,7 @@
 """Fields of an assistant's message that only its server can read, and wants back with the conversation.
 
 They travel as items of `reasoning_details`, which every format keeps (GitHub Copilot's `reasoning_opaque` and `cot_id`,
-and SAP's `reasoning_content`, which is a list with signatures).
+SAP's `reasoning_content`, which is a list with signatures, and the signed `thinking_blocks` of LiteLLM and others).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +16,14 @@ def make_field_details(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"type": _TYPE, "name": name, "value": value, "format": FORMAT} for name, value in fields.items()]
 
 
+def complete_blocks(blocks: list[Any], known: str) -> list[Any]:
+    """Return signed blocks of which the first had this text before: its signature is refused without it."""
+    first = blocks[0]
+    if not known or not _is_block(first) or first["type"] != "thinking":
+        return blocks
+    return [{**first, "thinking": known + first["thinking"]}, *blocks[1:]]
+
+
 def split_fields(details: Iterable[Any]) -> tuple[dict[str, Any], list[Any]]:
     """Return the fields in a turn's details, and the other details. The items of a list come one after the other."""
     fields: dict[str, Any] = {}
@@ -28,13 +36,16 @@ def split_fields(details: Iterable[Any]) -> tuple[dict[str, Any], list[Any]]:
         if isinstance(name, str) and name in _NAMES:
             known = fields.get(name)
             fields[name] = _join(known, value) if isinstance(known, list) and isinstance(value, list) else value
+    if isinstance(blocks := fields.get(BLOCKS), list):
+        fields[BLOCKS] = [block for block in blocks if _is_block(block)]
     signed = {
         name: value for name, value in fields.items() if not isinstance(value, list) or any(map(_is_signed, value))
     }
     return signed, others
 
 
-_NAMES = frozenset(("reasoning_opaque", "cot_id", "reasoning_content", "reasoning", "reasoning_text"))
+BLOCKS = "thinking_blocks"
+_NAMES = frozenset(("reasoning_opaque", "cot_id", "reasoning_content", "reasoning", "reasoning_text", BLOCKS))
 """The fields that may be sent: a client can write details of its own."""
 
 
@@ -52,4 +63,14 @@ def _join(known: list[Any], later: list[Any]) -> list[Any]:
 
 
 def _is_signed(item: Any) -> bool:
-    return isinstance(item, dict) and bool(item.get("signature"))
+    return isinstance(item, dict) and bool(item.get("signature") or item.get("data"))
+
+
+def _is_block(item: Any) -> bool:
+    """Whether this is a block of Anthropic's. What other servers sign are parts of their content."""
+    return isinstance(item, dict) and any(
+        item.get("type") == kind and isinstance(item.get(name), str) for kind, name in _BLOCK_TEXTS
+    )
+
+
+_BLOCK_TEXTS = (("thinking", "thinking"), ("redacted_thinking", "data"))

@@ -81,10 +81,12 @@ so."""
 HARMONY_THOUGHT = ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>", "<|end|>")
 """The same of gpt-oss (github.com/openai/harmony)."""
 WITH_HARMONY = (*THINK_TAGS, HARMONY_THOUGHT)
-STRAY_CLOSERS = tuple(
-    closer for _, *closers in THINK_TAGS for closer in closers if closer not in ("<|end|>", *INKLING_ENDS)
+STRAY_CLOSERS = (
+    *(closer for _, *closers in THINK_TAGS for closer in closers if closer not in ("<|end|>", *INKLING_ENDS)),
+    "</thinking>",
 )
-"""What closes nothing but reasoning."""
+"""What closes nothing but reasoning. The last is MiniMax-M3's, too (anomalyco/opencode#36569); its opening tag may be a
+part of an answer, because prompts ask for it."""
 THOUGHT_CLOSERS = tuple(f"{K3_CLOSE}{name}" for name in ("think", "response"))
 """What ends the reasoning of Kimi K3 and is no part of the answer; it also closes the channel of an answer that it has
 not opened (vllm-project/vllm#53246)."""

@@ -8,10 +8,13 @@ from app.profiles.profile import Profile
 
 def is_thinking(body: Mapping[str, Any], profile: Profile) -> bool:
     """Return whether the model thinks before it answers this body, as far as the body and the profile say."""
-    for switch in _find_switches(body):
-        if isinstance(switch, bool):
-            return switch
-    return profile.thinks_by_default
+    switch = find_switch(body)
+    return profile.thinks_by_default if switch is None else switch
+
+
+def find_switch(body: Mapping[str, Any]) -> bool | None:
+    """Return whether a body switches thinking on or off; None if it does neither."""
+    return next((switch for switch in _find_switches(body) if isinstance(switch, bool)), None)
 
 
 def _find_switches(body: Mapping[str, Any]) -> "list[bool | None]":

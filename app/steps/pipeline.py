@@ -16,6 +16,7 @@ from app.chat.template_tokens import THINK_TAGS, WITH_HARMONY
 from app.errors import InvalidInput
 from app.openai_messages.grouping import find_unmatched_calls
 from app.profiles import Profile
+from app.profiles.thinking import find_switch
 from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
 from app.steps.call_watch import CallWatch
@@ -49,6 +50,7 @@ from app.steps.stop_words import StopWordStage, stop_violations, stop_words
 from app.steps.system import add_default_system, drop_empty_system, place_system
 from app.steps.tool_parsers import tool_parser_stage
 from app.steps.truncation.truncate import input_limit, truncate
+from app.steps.unasked_reasoning import UnaskedReasoningStage
 from app.steps.unmatched_calls import repair_calls
 
 __all__ = [
@@ -243,6 +245,8 @@ def reply_stages(
     """
     stages: list[Stage | None] = []
     params = request.params
+    if _switches_thinking_off(params):
+        stages.append(UnaskedReasoningStage())
     if not profile.reports_length and (limit := find_unreported_limit(request, profile)) is not None:
         stages.append(ReplyLengthStage(limit))
     if request.tools and (names := find_renamed(request, profile)):
@@ -276,6 +280,11 @@ def reply_stages(
     if profile.check_output != "off" and params.get("response_format") is not None:
         stages.append(make_output_stage(request, profile))
     return [stage for stage in stages if stage is not None]
+
+
+def _switches_thinking_off(params: Mapping[str, Any]) -> bool:
+    switch = find_switch(params.get("extra_body") or {})
+    return (find_switch(params) if switch is None else switch) is False
 
 
 def _list_think_tags(request: ChatRequest, profile: Profile) -> tuple[tuple[str, ...], ...]:
@@ -320,6 +329,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
         traits["logprobs"] = True
     if params.get("repair_arguments"):
         traits["repair"] = True
+    if _switches_thinking_off(params):
+        traits["thinks"] = False
     if not profile.reports_length and (limit := find_unreported_limit(request, profile)) is not None:
         traits["limit"] = limit
     if request.tools and (name := find_demanded_function(request)) is not None:

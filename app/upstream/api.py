@@ -39,6 +39,8 @@ class Repair(Struct, frozen=True):
     warning: str
     lasts: bool = True
     """Further bodies of the caller for the model need it, too."""
+    keeps_reasoning: bool = False
+    """It is tried before opaque reasoning that a server cannot verify is left out."""
 
 
 class Api(Struct, frozen=True):
@@ -201,15 +203,18 @@ def repair_refused(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
     """Return the body that is sent instead of a refused one: without opaque reasoning that the server cannot verify,
     that of another account, another model or another prefix, without a switch of thinking that it does not know, or
     with one of the API's repairs, or without fields that it does not know. None if that is not why it was refused."""
-    if fault.cause == REASONING_REFUSED.word:
-        stripped = None if api.strip_reasoning is None else api.strip_reasoning(msgspec.json.decode(body))
-        return None if stripped is None else RepairedBody(msgspec.json.encode(stripped), REASONING_LEFT_OUT)
-    if fault.code != "invalid_request":
+    cannot_verify = fault.cause == REASONING_REFUSED.word
+    if not cannot_verify and fault.code != "invalid_request":
         return None
     for name, repair in api.repairs.items():
-        changed = repair.change(msgspec.json.decode(body)) if repair.refused.search(fault.message) else None
+        if (cannot_verify and not repair.keeps_reasoning) or repair.refused.search(fault.message) is None:
+            continue
+        changed = repair.change(msgspec.json.decode(body))
         if changed is not None:
             return RepairedBody(msgspec.json.encode(changed), repair.warning, name if repair.lasts else "")
+    if cannot_verify:
+        stripped = None if api.strip_reasoning is None else api.strip_reasoning(msgspec.json.decode(body))
+        return None if stripped is None else RepairedBody(msgspec.json.encode(stripped), REASONING_LEFT_OUT)
     if fault.detail and (lowered := _lower_limits(api, body, fault)) is not None:
         return lowered
     return _leave_out_switches(api, body, fault) or _leave_out_unknown(body, fault)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.each_case import each_case
-from tests.in_process_gateway import Answer, AnsweringGateway, streamed
+from tests.in_process_gateway import Answer, AnsweringGateway, ModelServer, Running, streamed
 
 Json = dict[str, Any]
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
@@ -69,6 +69,7 @@ START: Json = {
     "type": "message_start",
     "message": {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "c", "usage": {}},
 }
+USED: Json = {**START, "message": {**START["message"], "usage": {"input_tokens": 9, "output_tokens": 0}}}
 TOOL_USE: Json = {"type": "tool_use", "id": "c1", "name": "f", "input": {}}
 
 
@@ -289,3 +290,177 @@ def test_an_answer_about_tags_is_not_reasoning(gateway: _Gateway, content: str) 
         reply = gateway.ask_model(CHAT, "vllm", said, stop=["STOP!"])
         message = json.loads(reply.body)["choices"][0]["message"]
         assert (message["reasoning_content"], message["content"]) == ("I think.", content)
+
+
+THOUGHTS_OFF: dict[str, Json] = {
+    CHAT: {"chat_template_kwargs": {"enable_thinking": False}},
+    RESPONSES: {"reasoning": {"effort": "none"}},
+    MESSAGES: {"thinking": {"type": "disabled"}},
+}
+
+
+@each_case("path", [CHAT, MESSAGES, RESPONSES])
+def test_an_answer_in_the_field_of_reasoning_is_one_where_thinking_is_off(gateway: _Gateway, path: str) -> None:
+    # vllm-project/vllm#40466, ggml-org/llama.cpp#27134; with thinking it stays reasoning
+    told = stream(chunk(reasoning="It is "), chunk(reasoning="Paris."), chunk("stop"))
+    off, on = (gateway.ask_model(path, "vllm", told, **more).json for more in (THOUGHTS_OFF[path], {}))
+    assert find_answer(path, off) == "It is Paris."
+    assert find_answer(path, on) == ""
+
+
+def find_answer(path: str, reply: Json) -> str:
+    if path == CHAT:
+        return reply["choices"][0]["message"]["content"] or ""
+    parts = reply["content"] if path == MESSAGES else [p for i in reply["output"] for p in i["content"] or ()]
+    return "".join(part["text"] for part in parts if part["type"] in ("text", "output_text"))
+
+
+def test_a_closing_tag_behind_reasoning_in_a_field_is_no_text(gateway: _Gateway) -> None:
+    # anomalyco/opencode#36569
+    told = stream(
+        chunk(reasoning_content="I look."), chunk(content="</thinki"), chunk(content="ng>\n\nHere."), chunk("stop")
+    )
+    assert find_answer(CHAT, gateway.ask_model(CHAT, "local", told).json) == "Here."
+
+
+MERGED = ['{"a": "D:', '\\\\x"}', '{"a"', ': "D:\\\\y"', "}"]
+
+
+@each_case("parts", [MERGED, ["".join(MERGED)], ["".join(MERGED)[:-9], "".join(MERGED)[-9:]], [*"".join(MERGED)]])
+def test_calls_that_a_server_of_messages_has_merged_are_calls_of_its_own_clients(
+    gateway: _Gateway, parts: list[str]
+) -> None:
+    # sgl-project/sglang#16371
+    inputs = [delta(0, type="input_json_delta", partial_json=part) for part in parts]
+    told = stream(USED, open_block(0, **TOOL_USE), *inputs, stop_block(0), *end("tool_use"))
+    events = read_events(gateway.ask_model(MESSAGES, "claude", told, stream=True, tools=TOOLS[MESSAGES]))
+    given: dict[int, str] = {}
+    for one in events:
+        if one["type"] == "content_block_delta":
+            given[one["index"]] = given.get(one["index"], "") + one["delta"]["partial_json"]
+    assert [*given.values()] == ['{"a": "D:\\\\x"}', '{"a": "D:\\\\y"}']
+    ids = [one["content_block"]["id"] for one in events if one["type"] == "content_block_start"]
+    assert len(set(ids)) == 2
+
+
+@each_case("parts", [MERGED, ["".join(MERGED)], [*"".join(MERGED)]])
+def test_calls_that_a_server_of_responses_has_merged_are_calls_of_its_own_clients(
+    gateway: _Gateway, parts: list[str]
+) -> None:
+    called: Json = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "status": "completed"}
+    place = {"output_index": 0, "item_id": "fc_1"}
+    head: Json = {"id": "r", "object": "response", "model": "m"}
+    whole = {**called, "arguments": "".join(parts)}
+    events: list[Json] = [
+        {"type": "response.created", "response": head | {"status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**called, "arguments": ""}},
+        *[{"type": "response.function_call_arguments.delta", **place, "delta": part} for part in parts],
+        {"type": "response.function_call_arguments.done", **place, "arguments": "".join(parts)},
+        {"type": "response.output_item.done", "output_index": 0, "item": whole},
+        {"type": "response.completed", "response": head | {"status": "completed", "output": [whole]}},
+    ]
+    answer = gateway.ask_model(RESPONSES, "codex", stream(*events), stream=True, tools=TOOLS[RESPONSES])
+    output = read_events(answer)[-1]["response"]["output"]
+    assert [item["arguments"] for item in output] == ['{"a": "D:\\\\x"}', '{"a": "D:\\\\y"}']
+
+
+@each_case("path", [CHAT, MESSAGES, RESPONSES])
+def test_signed_blocks_of_a_server_of_chats_come_back_from_clients_of_every_api(path: str) -> None:
+    # LiteLLM in front of Anthropic: without its blocks the next turn is refused, or thinks without them
+    blocks: list[Json] = [
+        {"type": "thinking", "thinking": "I add.", "signature": "c2ln"},
+        {"type": "redacted_thinking", "data": "ZW5j"},
+    ]
+    told = [
+        chunk(reasoning_content="I add.", thinking_blocks=[{"type": "thinking", "thinking": "I add."}]),
+        chunk(thinking_blocks=[{"type": "thinking", "thinking": "", "signature": "c2ln"}]),
+        chunk(thinking_blocks=blocks[1:]),
+        chunk(**call("search", "{}")),
+        chunk("tool_calls"),
+    ]
+    server = ModelServer(lambda _: stream(*told))
+    with Running(SETTINGS, server) as gateway:
+        asked: Json = {"model": "local", "tools": TOOLS[path], "messages": [HI], "max_tokens": 30}
+        if path == RESPONSES:
+            asked = {"model": "local", "tools": TOOLS[path], "input": [HI], "store": False}
+        reply = gateway.post(path, asked).json
+        if path == CHAT:
+            asked["messages"] += [
+                reply["choices"][0]["message"],
+                {"role": "tool", "tool_call_id": "c1", "content": "x"},
+            ]
+        elif path == MESSAGES:
+            result = {"type": "tool_result", "tool_use_id": "c1", "content": "x"}
+            asked["messages"] += [
+                {"role": "assistant", "content": reply["content"]},
+                {"role": "user", "content": [result]},
+            ]
+        else:
+            asked["input"] += [*reply["output"], {"type": "function_call_output", "call_id": "c1", "output": "x"}]
+        assert gateway.post(path, asked).status == 200
+    assert json.loads(server.requests[-1].content)["messages"][1]["thinking_blocks"] == blocks
+
+
+def test_clients_of_messages_get_no_end_of_a_block_that_has_not_begun(gateway: _Gateway) -> None:
+    # QuantumNous/new-api#5482: the SDK finds blocks by their place in a list
+    told = [USED, open_block(0, type="thinking", thinking=""), delta(0, type="thinking_delta", thinking="I look.")]
+    told += [stop_block(0), stop_block(1), open_block(2, type="text", text="")]
+    told += [delta(2, type="text_delta", text="Done."), stop_block(2), stop_block(3), *end("end_turn")]
+    events = read_events(gateway.ask_model(MESSAGES, "claude", stream(*told), stream=True))
+    kinds = [(one["type"], one["index"]) for one in events if "index" in one]
+    block = ("content_block_start", "content_block_delta", "content_block_stop")
+    assert [one for one in kinds if one[0] in block] == [(kind, index) for index in (0, 1) for kind in block]
+
+
+def test_clients_of_messages_get_a_usage_in_each_event_that_they_read_it_from(gateway: _Gateway) -> None:
+    # earendil-works/pi#6567, Alishahryar1/free-claude-code#209: clients crash without it
+    blocks = [open_block(0, type="text", text=""), delta(0, type="text_delta", text="Hi"), stop_block(0)]
+    *_, last = end("end_turn")
+    bare = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}}
+    for told in ([START, *blocks, *end("end_turn")], [USED, *blocks, bare, last]):
+        events = read_events(gateway.ask_model(MESSAGES, "claude", stream(*told), stream=True))
+        begun, ended = events[0]["message"]["usage"], events[-2]["usage"]
+        assert all(type(begun[name]) is int for name in ("input_tokens", "output_tokens"))
+        assert type(ended["output_tokens"]) is int
+        assert [one["delta"]["text"] for one in events if one["type"] == "content_block_delta"] == ["Hi"]
+
+
+def test_clients_of_messages_get_the_end_of_each_block_before_the_next_one(gateway: _Gateway) -> None:
+    told = [USED, open_block(0, type="text", text=""), delta(0, type="text_delta", text="I look.")]
+    told += [open_block(1, **TOOL_USE), delta(1, type="input_json_delta", partial_json="{}"), *end("tool_use")]
+    events = read_events(gateway.ask_model(MESSAGES, "claude", stream(*told), stream=True))
+    kinds = [(one["type"], one["index"]) for one in events if "index" in one]
+    assert [kind for kind in kinds if kind[0] != "content_block_delta"] == [
+        (f"content_block_{step}", index) for index in (0, 1) for step in ("start", "stop")
+    ]
+
+
+@each_case(
+    "usage",
+    [
+        {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13},
+        {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13, "output_tokens_details": {}},
+        {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13, "input_tokens_details": {"text_tokens": 9}},
+        {"input_tokens": 9, "output_tokens": 4},
+    ],
+)
+def test_clients_of_responses_get_all_numbers_of_a_usage(gateway: _Gateway, usage: Json) -> None:
+    # BigPizzaV3/CodexPlusPlus#1908, 6Kmfi6HP/opencode2api#11, pingmike2/freebuff2api-wokers#10: Codex ends the turn
+    item: Json = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+    done = {**item, "content": [{"type": "output_text", "text": "Hi", "annotations": []}]}
+    head: Json = {"id": "r", "object": "response", "model": "m"}
+    events: list[Json] = [
+        {"type": "response.created", "response": head | {"status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "Hi"},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": head | {"status": "completed", "output": [done], "usage": usage}},
+    ]
+    got = read_events(gateway.ask_model(RESPONSES, "codex", stream(*events), stream=True))
+    told = got[-1]["response"]["usage"]
+    assert (told["input_tokens"], told["output_tokens"], told["total_tokens"]) == (9, 4, 13)
+    assert type(told["input_tokens_details"]["cached_tokens"]) is int
+    assert type(told["output_tokens_details"]["reasoning_tokens"]) is int
+    # The server names no item in its delta; clients find the item by that name.
+    assert {one["item_id"] for one in got if "item_id" in one} == {"msg_1"}
+    assert got[-1]["response"]["output"] == [done]

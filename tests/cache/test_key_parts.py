@@ -25,7 +25,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 def test_the_key_is_64_hexadecimal_digits_and_the_same_in_every_process() -> None:
     """Where this fails without intent, everything that was ever cached is lost; with intent, raise VERSION."""
-    assert cache_key([PART], "shared") == "48c288a8908dea5847a4290ba23481cba2d6067418fc0790ed029b953492b2a6"
+    assert cache_key([PART], "shared") == "00ab7c0a5a4eb0289457b8a7f926b3ea2dffca6e28ec1507043d0adf08c9d20b"
 
 
 def test_a_request_remembers_its_keys_for_some_scopes() -> None:
@@ -130,6 +130,7 @@ CFGS: list[Json] = [
     {},
     {"stop": ["a"], "repair_arguments": True},
     {"function_choice": "none"},
+    {"enable_thinking": False},
     {"tool_choice": "look"},
     {"parallel_function_calls": True},
     {"thought_in_content": True},

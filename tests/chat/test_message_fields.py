@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.chat.message_fields import make_field_details, split_fields
+from app.chat.message_fields import complete_blocks, make_field_details, split_fields
 
 from tests.each_case import each_case
 
@@ -42,3 +42,31 @@ def test_the_items_of_a_streamed_list_are_joined_to_those_that_were_signed(
 
 def test_a_list_that_is_not_signed_is_not_sent() -> None:
     assert split_fields(make_field_details({"reasoning": [{"text": "a"}]})) == ({}, [])
+
+
+SIGNED = {"type": "thinking", "thinking": "b", "signature": "s"}
+SEALED = {"type": "redacted_thinking", "data": "x"}
+
+
+def test_signed_blocks_come_back_and_other_signed_parts_do_not() -> None:
+    part = {"type": "thinking", "thinking": [{"type": "text", "text": "a"}], "signature": "s"}
+    odd: list[Any] = [part, {"type": "reasoning", "signature": "s"}, {"type": ["thinking"]}, 5]
+    details = [
+        *make_field_details({"thinking_blocks": [SIGNED, *odd]}),
+        *make_field_details({"thinking_blocks": [SEALED]}),
+    ]
+    assert split_fields(details) == ({"thinking_blocks": [SIGNED, SEALED]}, [])
+    assert split_fields(make_field_details({"thinking_blocks": odd})) == ({}, [])
+
+
+@each_case(
+    ("blocks", "completed"),
+    [
+        ([SIGNED, SEALED], [{**SIGNED, "thinking": "ab"}, SEALED]),
+        ([SEALED, SIGNED], [SEALED, SIGNED]),
+        ([5], [5]),
+    ],
+)
+def test_the_text_before_a_signature_is_of_its_block(blocks: list[Any], completed: list[Any]) -> None:
+    assert complete_blocks(blocks, "a") == completed
+    assert complete_blocks(blocks, "") == blocks

@@ -231,6 +231,18 @@ LATER_TEXT_REPORTS = (
         ["Done."],
         "I see.",
     ),
+    Report(
+        "OpenDigitalProductFactory/opendigitalproductfactory#118",
+        '{"type":"tool_use","id":"toolu_1","name":"Bash","input":{"command": "ls"}}',
+        _LIST,
+        [],
+    ),
+    Report(
+        "OpenDigitalProductFactory/opendigitalproductfactory#118 (another type)",
+        '{"type":"step","id":"1","name":"Bash","input":{"command": "ls"}}',
+        [],
+        ['{"type":"step","id":"1","name":"Bash","input":{"command": "ls"}}'],
+    ),
     Report("Gitlawb/openclaude#380", 'call:Bash{command:"ls"}', _LIST, []),
     Report("bayesimpact/bayes-platform#731 (at the start)", 'default_api:Bash{command:"ls"}', _LIST, []),
     Report(

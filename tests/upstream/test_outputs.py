@@ -10,6 +10,7 @@ from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, Reasoning
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each_case import each_case
 from tests.linear_time import linear
 from tests.upstream.reply.assembled_events import events
 
@@ -245,7 +246,24 @@ SIGNED_PART = {"type": "reasoning", "summary": [{"type": "summary_text", "text":
     ],
 )
 def test_signed_and_encrypted_reasoning_is_kept_as_the_server_wrote_it(tell: Any, fields: Json, blocks: Any) -> None:
-    assert tell(fields) == [ReasoningDelta("Hm."), Extra({"thinking_blocks": blocks}), Finish("stop")]
+    details = [{"type": "provider.field", "name": "thinking_blocks", "value": blocks, "format": "chat-completions-v1"}]
+    assert tell(fields) == [ReasoningDelta("Hm."), Extra({"reasoning_details": details}), Finish("stop")]
+
+
+@each_case(
+    "last",
+    [{"thinking": "", "signature": "s"}, {"thinking": "b.", "signature": "s"}, {"thinking": "ab.", "signature": "s"}],
+)
+def test_a_signed_block_has_all_of_the_text_that_it_signs(last: Json) -> None:
+    texts = ["a", "b."] if last["thinking"] != "b." else ["a"]
+    deltas: list[Json] = [
+        {"reasoning_content": t, "thinking_blocks": [{"type": "thinking", "thinking": t}]} for t in texts
+    ]
+    end = {"reasoning_content": last["thinking"], "thinking_blocks": [{"type": "thinking", **last}]}
+    *told, extra, _ = streamed(*deltas, end)
+    assert "".join(event.text for event in told if isinstance(event, ReasoningDelta)) == "ab."
+    assert isinstance(extra, Extra)
+    assert extra.fields["reasoning_details"][0]["value"] == [{"type": "thinking", "thinking": "ab.", "signature": "s"}]
 
 
 @pytest.mark.parametrize("tell", [whole, streamed])

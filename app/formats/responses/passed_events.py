@@ -5,7 +5,8 @@ warnings are in the last event.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -63,6 +64,8 @@ class OpenItem:
         self.before = before
         """The message that was open before its open text."""
         self.size_before = 0 if before is None else len(before.text)
+        self.end: int | None = None
+        """Where the text of a later item begins in the same message."""
         self.has_text_end = False
         """Whether the open text, or the arguments, have ended."""
         self.is_summary = False
@@ -89,7 +92,19 @@ class OpenItem:
 
     def get_text(self, message: ReplyMessage) -> str:
         """Return what its message has of the open text. Between texts the message has a blank line."""
-        return message.text[self.size_before :].removeprefix("\n\n") if message is self.before else message.text
+        text = message.text[: self.end]
+        return text[self.size_before :].removeprefix("\n\n") if message is self.before else text
+
+
+def find_message(item: OpenItem, messages: Sequence[ReplyMessage]) -> ReplyMessage | None:
+    """Return the message that is in an item before the last open one."""
+    later = item.kind == "function_call" or item.before is None
+    for message in messages:
+        # A text behind that of another item is in the same message.
+        later = later or message is item.before
+        if later and item.is_of(message) and item.get_text(message):
+            return message
+    return None
 
 
 def _read_delta(text: str) -> Json:
@@ -176,6 +191,9 @@ class PassedEvents:
     def take_open(self) -> list[OpenItem]:
         """Return the items that are open, in their order, when no more of the server's events come."""
         found = list(self.open_items.values())
+        for one, following in pairwise(found):
+            if following.before is not None and one.is_of(following.before):
+                one.end = following.size_before
         if found and found[-1].part is None and not found[-1].parts:
             found[-1].is_summary = "reasoning_summary" in self._events.last_passed
         self.open_items = {}
@@ -200,4 +218,6 @@ class PassedEvents:
     def _name_response(self, response: Json) -> Json:
         stored = self._info.options.responses.fields.get("store") is True
         named = {"id": self._info.response_id, "store": True} if stored else {}
+        if not stored and "id" in self._beginning:
+            named = {"id": self._beginning["id"]}  # GitHub Copilot: another one in each event
         return {**response, **named, "model": self._info.model}

@@ -12,7 +12,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from app.chat.accumulator import ReplyMessage
+from app.chat.accumulator import ReplyMessage, is_json
 from app.chat.events import (
     COVERED_BY_PASSED,
     Event,
@@ -39,7 +39,7 @@ from app.formats.responses.items import (
     write_logprobs,
 )
 from app.formats.responses.native import find_encrypted, has_native_image, make_native_item, read_native_fields
-from app.formats.responses.passed_events import OpenItem, PassedEvents
+from app.formats.responses.passed_events import OpenItem, PassedEvents, find_message
 from app.formats.responses.response import (
     FAILED,
     UNFINISHED,
@@ -227,8 +227,8 @@ class ResponseEventEncoder(DeltaEncoder):
             self._sealed[known.index] = len(known.extra.get("reasoning_details") or ()), extra
         open_items = passed.take_open()
         self._events.number_on()
+        out = b"".join(map(self._end_earlier, open_items[:-1]))
         self._own = open_items[-1] if open_items else None
-        out = b"".join([self._end_own_item(one, "incomplete") for one in open_items[:-1]])
         if self._own is not None and message is not None and self._can_adopt(self._own, message):
             return out + self._adopt(self._own, message)
         self._accumulator.end_text()
@@ -279,6 +279,15 @@ class ResponseEventEncoder(DeltaEncoder):
             done = self._end_part(message, item)
         self._skipped = ""
         return done + self._events.end_item(item)
+
+    def _end_earlier(self, own: OpenItem) -> bytes:
+        """End an item that the server has opened, and not ended before another one (anomalyco/opencode#40171)."""
+        message = find_message(own, self._accumulator.messages)
+        if message is None:
+            return self._end_own_item(own, "incomplete")
+        self._has_summary = own.is_summary
+        is_whole = message.kind != "function_call" or is_json(message.text)
+        return self._close_own(own, message, "completed" if is_whole else "incomplete")
 
     def _end_own_item(self, own: OpenItem, status: str) -> bytes:
         """End an item that the server has opened, of which no message has come."""

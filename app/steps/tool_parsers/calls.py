@@ -30,6 +30,8 @@ class OpenCall:
         """Calls of functions with this text in their name are emitted only when they are complete."""
         self.guessed = False
         """There was no marker: it is only a call if its function is offered and it has no unknown members."""
+        self.is_block = False
+        """Its object says that it is a block of Anthropic's, whose arguments are its `input`."""
         self.is_held = False
         """It is emitted only when it is complete."""
         self.others: dict[str, str] = {}

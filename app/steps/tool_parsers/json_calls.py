@@ -115,7 +115,8 @@ def _member(r: ParseState, call: OpenCall, closers: Sequence[str]) -> Steps:
     yield from JsonScanner(r, output.append).read_key()
     key = json.loads("".join(output))
     yield from r.skip_blanks()
-    if r.text[r.pos] != ":" or (call.guessed and key not in _KNOWN and key != "function"):
+    is_known = key in _KNOWN or key == "function" or (key == "input" and call.is_block)
+    if r.text[r.pos] != ":" or (call.guessed and not is_known):
         raise NotACall
     r.pos += 1
     yield from r.skip_blanks()
@@ -134,6 +135,8 @@ def _member(r: ParseState, call: OpenCall, closers: Sequence[str]) -> Steps:
         if call.guessed and name not in r.tools:
             raise NotACall
         call.set_name(name)
+    elif key == "type":
+        call.is_block = value == "tool_use"
     elif key not in _KNOWN and key not in _NAMES:
         call.others[key] = text
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
-from app.chat.message_fields import make_field_details
+from app.chat.message_fields import BLOCKS, complete_blocks, make_field_details
 from app.upstream import faults
 from app.upstream.chat_completions.other_choices import OtherChoices, get_calls
 from app.upstream.chat_completions.reasoning_details import ReasoningDetails, RepeatedTexts, get_details_text
@@ -396,8 +396,10 @@ class Assembler:
         """Whether the signed block of a delta has the texts of all blocks before it, and the delta no other reasoning:
         LiteLLM repeats them with the signature (open-webui/open-webui#29860)."""
         text = delta.block_text or ""
-        is_repeated = text != "" and bool(delta.signed_blocks) and reasoning == text == "".join(self._block_texts)
+        known = "".join(self._block_texts)
+        is_repeated = text != "" and bool(delta.signed_blocks) and reasoning == text == known
         if delta.signed_blocks:
+            delta.signed_blocks = complete_blocks(delta.signed_blocks, "" if is_repeated else known)
             self._block_texts.clear()
         else:
             self._block_texts.append(text)
@@ -405,7 +407,7 @@ class Assembler:
 
     def _feed_opaque_parts(self, delta: ChunkDelta, out: list[Event]) -> None:
         if delta.signed_blocks:
-            out.append(Extra({"thinking_blocks": delta.signed_blocks}))
+            out.append(Extra({"reasoning_details": make_field_details({BLOCKS: delta.signed_blocks})}))
         if delta.opaque_fields:
             self._seen_fields.add("opaque")
             out.append(Extra({"reasoning_details": make_field_details(delta.opaque_fields)}))

@@ -52,7 +52,7 @@ from app.upstream.reply.partial_tool_call import NO_ARGUMENTS, remove_space
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
-from app.upstream.reply.usage import normalize_usage
+from app.upstream.reply.usage import lacks_counts, normalize_usage
 from app.upstream.reply.usual_decoder import RepeatedEvent
 
 MAX_BLOCKS = 10_000
@@ -100,7 +100,9 @@ class MessageAssembler:
     _has_thought_text = False
     """Whether the reasoning that is held has any text, so that a message holds them."""
     _has_inferred = False
-    """Whether any event lacked what clients must know: a type, an index, the start of its block, a field of that."""
+    """Whether any event lacked what clients must know: a type, an index, the start of its block, a field of that, the
+    end of the block before, the usage (earendil-works/pi#6567); or ended no block (QuantumNous/new-api#5482), or had
+    more behind the complete input of a call."""
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
@@ -193,7 +195,10 @@ class MessageAssembler:
             case "content_block_stop":
                 self._end_block(self._read_index(value), out)
             case "message_start":
-                self._start_message(value.get("message"), out)
+                message = value.get("message")
+                self._start_message(message, out)
+                lacks_usage = not isinstance(message, dict) or lacks_counts(message, "input_tokens", "output_tokens")
+                self._has_inferred = self._has_inferred or lacks_usage
             case "message_delta":
                 self._feed_message_delta(value, out)
             case "message_stop":
@@ -232,6 +237,7 @@ class MessageAssembler:
     def _feed_message_delta(self, value: dict[str, Any], out: list[Event]) -> None:
         self.started = True
         self._add_usage(value)
+        self._has_inferred = self._has_inferred or lacks_counts(value, "output_tokens")
         self._add_transformations(value)
         delta = value.get("delta")
         if isinstance(delta, dict):
@@ -339,9 +345,10 @@ class MessageAssembler:
                 early = earlier.parts
             else:
                 self._stop_block(earlier, out)
+        # clients append blocks, find them by their index, and take them at their end
+        self._has_inferred = self._has_inferred or bool(self._blocks)
         block = self._blocks[index] = ReplyBlock(item)
         self._ended_calls.pop(index, None)
-        # clients append blocks, and then find them by their index
         self._has_inferred = self._has_inferred or index != self._block_count - 1 or lacks_fields(item)
         if value.get("type") == "content_block_start" and has_early_input(item):
             self._has_inferred = True
@@ -474,6 +481,7 @@ class MessageAssembler:
         block.parts.append(text)
         if block.call >= 0 and not self._calls.extend(block.call, text, out):
             self._feed_call(ToolCallFragment(block.call, function=FunctionFragment(arguments=text)), out)
+        self._has_inferred = self._has_inferred or self._calls.has_more
 
     def _feed_call(self, fragment: ToolCallFragment, out: list[Event]) -> None:
         self._calls.feed([fragment], out)
@@ -487,6 +495,7 @@ class MessageAssembler:
 
     def _end_block(self, index: int, out: list[Event]) -> None:
         block = self._blocks.pop(index, None)
+        self._has_inferred = self._has_inferred or block is None
         self._stop_block(block, out)
         if block is not None and block.type == "tool_use" and block.parts:
             self._ended_calls[index] = block

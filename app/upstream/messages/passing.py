@@ -31,9 +31,12 @@ class PassingAssembler(MessageAssembler):
     def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
         data = item.get_json()
         if item.earlier is self._earlier:
+            place = len(out)
             if self._passes:
                 out.append(Passed("content_block_delta", data.decode()))
             self._extend_run(item.text, out)
+            if self._passes and self._calls.has_more:
+                self._passes, out[place] = False, PassedEnd()
             return
         value = decode_kept(data)
         self._feed_object(value, out)

@@ -1,8 +1,8 @@
 """One tool call of a reply while its fragments arrive. Each fragment is scanned only once.
 
 Arguments that say nothing yet (`{}`, `null`, `[]`) are held back, because servers send them before the real ones. So is
-what follows complete arguments, because servers send these again, and a string or a list, because it may hold the
-object.
+what follows complete arguments, because servers send these again, or several calls of one function as one
+(unslothai/unsloth#10059, diegosouzapw/OmniRoute#11043), and a string or a list, because it may hold the object.
 
 Some servers send in each fragment all of the arguments so far (NousResearch/hermes-agent#35592, vercel/ai#12052). A
 fragment that begins with all that came before, at a place where an object cannot begin, shows that; of each further one
@@ -22,6 +22,8 @@ NO_ARGUMENTS: Final = ("", "{}", "[]", "null")
 """Texts that say that there are no arguments, without their white space."""
 MAX_ENCODINGS = 3
 """How often JSON inside a JSON string is decoded."""
+MAX_MERGED = 100
+"""How many objects may be the arguments of one call."""
 _TWO_OBJECTS = re.compile(r"\}\s*\{")
 _EMPTY_OBJECTS = re.compile(r"(?:\s*\{\s*\})+(?=\s*\{)")
 _SPACE = re.compile(r"\s*")
@@ -89,6 +91,39 @@ def drop_repetitions(text: str) -> str:
         return text
     start = _SPACE.match(text).end()  # type: ignore[union-attr]  # it matches always
     return text[: _decoder.raw_decode(text, start)[1]]
+
+
+def list_merged(text: str) -> list[str]:
+    """Return the arguments of all calls that a server has sent as one: each of several objects that say different
+    things under the same names, once. Empty for any other text, and where an object says all that the one before it
+    does, and more, or nothing of the same: that may be the same call again, or the rest of it."""
+    merged: dict[str, str] = {}
+    before: dict[str, Any] | None = None
+    at = _SPACE.match(text).end()  # type: ignore[union-attr]  # it matches always
+    try:
+        while at < len(text):
+            value, end = _decoder.raw_decode(text, at)
+            if not isinstance(value, dict) or len(merged) > MAX_MERGED:
+                return []
+            meaning = _write_meaning(value)
+            if value and meaning not in merged:
+                if before is not None and (before.keys().isdisjoint(value) or _says_more(value, before)):
+                    return []
+                merged[meaning] = text[at:end]
+                before = value
+            at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+    except (ValueError, RecursionError):
+        return []
+    return [*merged.values()]
+
+
+def _says_more(value: Any, before: Any) -> bool:
+    """Whether an object has all members of the one before it, of which texts may be longer."""
+    if isinstance(value, dict) and isinstance(before, dict):
+        return all(name in value and _says_more(value[name], inner) for name, inner in before.items())
+    if isinstance(value, str) and isinstance(before, str):
+        return value.startswith(before)
+    return bool(value == before)
 
 
 def _read_values(text: str) -> list[str] | None:
@@ -163,10 +198,12 @@ class PartialToolCall:
         "extra",
         "first",
         "fragments",
+        "has_more",
         "id",
         "index",
         "name",
         "number",
+        "others",
         "repeats",
         "sealed",
         "waits_for_answer",
@@ -189,6 +226,10 @@ class PartialToolCall:
         """It calls a tool of the server, which may answer it in this reply."""
         self.answered = False
         """The server has run it."""
+        self.has_more = False
+        """Something came behind its complete arguments."""
+        self.others: list[str] = []
+        """At the end: the arguments of further calls that the server has sent as this one."""
         self.first = ""
         """The first character of the arguments that is not white space."""
         self._held: list[str] | None = []
@@ -224,18 +265,39 @@ class PartialToolCall:
         if self._held is not None and not self._is_wrapped():
             return self._add_first(fragment, self._held)
         if self._again or (fragment[0] in _BEGINS_AGAIN and self._may_repeat()):
-            self._again.append(fragment)
-            return ""
+            return self._hold(fragment)
         if self._restated or (fragment[0] == "{" and self.first == "{" and len(fragment) >= self._size):
             fragment = self._take_new(fragment)
         return self._pass_on(fragment)
 
+    def _hold(self, text: str) -> str:
+        """Hold what comes behind complete arguments."""
+        self._again.append(text)
+        self.has_more = self.has_more or not text.isspace()
+        return ""
+
     def _pass_on(self, text: str) -> str:
         if not text:
             return ""
+        if self.first == "{" and _TWO_OBJECTS.search(text) is not None:
+            text = self._cut(text)
         self._arguments.append(text)
         self._size += len(text)
         return text if self._held is None else ""
+
+    def _cut(self, text: str) -> str:
+        """Return a text up to the end of the arguments, and hold the rest."""
+        if self.complete() or self._complete is not None:
+            return text
+        place = self._end.find(text)
+        self._seen += 1
+        if place < 0:
+            return text
+        self._complete = get_meaning(self.text + text[:place]) is not None
+        if not self._complete:
+            return text
+        self._hold(text[place:])
+        return text[:place]
 
     def _take_new(self, fragment: str) -> str:
         """Return what a fragment adds that may have all of the arguments so far."""
@@ -307,6 +369,9 @@ class PartialToolCall:
         meaning = self._get_meaning() if again else None
         if meaning is not None and is_repetition(again, meaning):
             again = ""
+        elif meaning is not None and not failed:
+            self.others = list_merged(self.text + again)[1:]
+            again = "" if self.others else again
         held, self._held, self._again = self._held, None, []
         if held is None:
             self._arguments.append(again)

@@ -5,6 +5,7 @@ at its position in the delta's list, else to the call opened last; also one with
 call are not complete. The first id counts; a missing or repeated one is replaced by a generated one. A call is
 announced when its name is certainly complete: with its first argument text, when another call opens, or at the end.
 Calls are announced in the order of their indices, so a call whose index leaves a gap waits for the one that fills it.
+Several objects as the arguments of one call are several calls, the further ones at the end.
 Arguments that begin with a quote are held to the end, because an object that was encoded twice is decoded. So is a call
 of a tool that is the server's own, because the server may answer it itself.
 """
@@ -29,6 +30,8 @@ class ToolCallAssembler:
     """How many characters of names and arguments have arrived."""
     too_many = False
     """Whether more than MAX_CALLS calls came; those beyond the limit are dropped."""
+    has_more = False
+    """Whether anything came behind the complete arguments of a call."""
     nameless = False
     """Whether a call came without a name, so that its arguments have become text."""
     _last: PartialToolCall | None = None
@@ -93,6 +96,7 @@ class ToolCallAssembler:
         text = call.add(text)
         if text:
             out.append(ToolCallDelta(call.number, text))
+        self.has_more = self.has_more or call.has_more
         return True
 
     def _find(self, fragment: ToolCallFragment, position: int, count: int, whole: bool) -> PartialToolCall:
@@ -164,6 +168,7 @@ class ToolCallAssembler:
             text = call.add(function.arguments)
             if text and call.number >= 0:
                 out.append(ToolCallDelta(call.number, text))
+            self.has_more = self.has_more or call.has_more
 
     def _announce(self, out: list[Event]) -> None:
         """Announce the calls that are ready, in order."""
@@ -192,6 +197,15 @@ class ToolCallAssembler:
             elif call.first:  # arguments without a name become text, so that nothing is lost
                 self.nameless = True
                 out.append(TextDelta(call.text))
+        for call in [call for call in self._order if call.others and call.name and not call.answered]:
+            for arguments in call.others:
+                self._announce_other(call, arguments, out)
+
+    def _announce_other(self, call: PartialToolCall, arguments: str, out: list[Event]) -> None:
+        """Announce a call that the server has sent as a part of another one."""
+        id_ = make_call_id(self._reply_id, self._announced)
+        out.append(ToolCallDelta(self._announced, arguments, id_, clean_name(call.name)))
+        self._announced += 1
 
     def _announce_call(self, call: PartialToolCall, arguments: str, out: list[Event]) -> None:
         call.number = self._announced

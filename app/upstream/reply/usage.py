@@ -1,7 +1,7 @@
 """Put together the usage of a reply and normalize it: the numbers that servers call by many names get OpenAI's."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.chat.token_usage import MAX_COST, MAX_COUNT, read_count
@@ -67,6 +67,12 @@ _DETAILS = frozenset(details for details, _ in _PARTS)
 _ALL_COUNTS = _COUNTS.union(*_TOTALS.values(), (path.rpartition(".")[2] for paths in _PARTS.values() for path in paths))
 """All names of numbers of tokens."""
 _PARTS_OF_TOTAL = frozenset((*_TOTALS["prompt_tokens"], *_TOTALS["completion_tokens"]))
+
+
+def lacks_counts(holder: Mapping[str, Any], *names: str) -> bool:
+    """Whether the usage of an event has not all of these numbers, without which clients cannot read it."""
+    usage = holder.get("usage")
+    return not isinstance(usage, dict) or any(type(usage.get(name)) is not int for name in names)
 
 
 def merge_usage(known: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from app.upstream.reply.partial_tool_call import get_meaning
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
-from app.upstream.reply.usage import merge_usage, normalize_usage
+from app.upstream.reply.usage import lacks_counts, merge_usage, normalize_usage
 from app.upstream.reply.usual_decoder import RepeatedEvent
 from app.upstream.responses.decoder import decode
 from app.upstream.responses.event import KeptEvent, ResponseEvent
@@ -517,6 +517,7 @@ class ResponsesAssembler:
     def _pass_arguments(self, slot: Slot, text: str, out: list[Event]) -> None:
         if slot.call >= 0 and not self._calls.extend(slot.call, text, out):
             self._calls.feed([ToolCallFragment(slot.call, function=FunctionFragment(arguments=text))], out)
+        self._has_inferred = self._has_inferred or self._calls.has_more
 
     def _add_annotations(self, slot: Slot, annotations: list[Any], out: list[Event]) -> None:
         new = [item for item in annotations if item not in slot.annotations]
@@ -616,6 +617,7 @@ class ResponsesAssembler:
         usage = response.get("usage")
         if isinstance(usage, dict) and usage:
             self._usage = usage if self._usage is None else merge_usage(self._usage, usage)
+        self._has_inferred = self._has_inferred or (usage is not None and _lacks_usage(response))
         if status == "completed":
             status = _read_status(response)
         if status == "failed":
@@ -698,6 +700,16 @@ class ResponsesAssembler:
             f"the model server sent no response but an object with the keys {keys}; are its base_url and `api` right?"
         )
         return faults.make_fault("upstream_incomplete", text, cause=_NOT_A_REPLY)
+
+
+def _lacks_usage(response: dict[str, Any]) -> bool:
+    """Whether the usage of a response lacks a number without which Codex takes the stream for broken
+    (BigPizzaV3/CodexPlusPlus#1908, 6Kmfi6HP/opencode2api#11)."""
+    if lacks_counts(response, "input_tokens", "output_tokens", "total_tokens"):
+        return True
+    usage = response["usage"]
+    parts = (("input_tokens_details", "cached_tokens"), ("output_tokens_details", "reasoning_tokens"))
+    return any(usage.get(name) is not None and lacks_counts({"usage": usage[name]}, part) for name, part in parts)
 
 
 def _make_failure(response: dict[str, Any]) -> Fault:

@@ -54,12 +54,14 @@ class Slot:
         "texts",
         "thought",
         "emitted_fields",
+        "first_id",
     )
 
     def __init__(self, kind: str, index: int | None, id: str) -> None:
         self.kind = kind
         self.index = index
-        self.id = id
+        self.id = self.first_id = id
+        """The last id that the server has given it, and the one by which it began."""
         self.call = -1
         """The position of a call among the calls of the reply."""
         self.call_id = ""

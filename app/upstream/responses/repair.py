@@ -1,5 +1,5 @@
-"""Change a body of the Responses API that its server has refused: without opaque reasoning, with system messages as it
-takes them, or with media behind results."""
+"""Change a body of the Responses API that its server has refused: without opaque reasoning, without ids of items, with
+system messages as it takes them, or with media behind results."""
 
 import re
 from collections.abc import Callable
@@ -79,7 +79,27 @@ def _change_items(body: Json, change: Callable[[list[Any]], list[Any]]) -> Json 
     return None if changed == items else {**body, "input": changed}
 
 
+def _leave_out_ids(items: list[Any]) -> list[Any]:
+    """Return the items without the ids to which no other item refers."""
+    return [_without_id(item) if isinstance(item, dict) else item for item in items]
+
+
+def _without_id(item: Json) -> Json:
+    return {name: value for name, value in item.items() if name != "id"} if item.get("type") in _UNREFERRED else item
+
+
+_UNREFERRED = ("message", "reasoning", "function_call", "custom_tool_call")
+
+
 ITEM_REPAIRS = {
+    # GitHub Copilot, whose ids change in each event and are 408 characters long: can1357/oh-my-pi#290, #457; it finds
+    # the id in the encrypted content: openclaw/openclaw#72602
+    "item_ids": Repair(
+        re.compile(r"item_id did not match|input\[\d+\]\.id\b.*too long", re.I),
+        lambda body: _change_items(body, _leave_out_ids),
+        "the model server refused the ids of items: they were sent without these",
+        keeps_reasoning=True,
+    ),
     # router-for-me/CLIProxyAPI#4092, james-6-23/codex2api#409
     "developer": Repair(
         re.compile(

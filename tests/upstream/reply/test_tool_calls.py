@@ -208,3 +208,55 @@ def test_a_reply_that_breaks_has_no_call_of_a_name_that_came_again() -> None:
     table.feed([piece(0, "f", "")], out)
     table.flush(out)
     assert read_calls(out) == [("f", '{"a":1}')]
+
+
+def cut(text: str, size: int) -> list[ToolCallFragment]:
+    return [piece(0, None, text[at : at + size]) for at in range(0, len(text), size)]
+
+
+@each_case("size", [1, 2, 3, 5, 8, 100])
+@each_case(
+    ("text", "arguments"),
+    [
+        ('{"a": "D:/x"}{"a": "D:/y"}', ['{"a": "D:/x"}', '{"a": "D:/y"}']),
+        ('{"a": 1}\n{"a": {"c": "}{"}} {"a": 3}\n', ['{"a": 1}', '{"a": {"c": "}{"}}', '{"a": 3}']),
+        ('{"a": 1}{"a": 2}{"a":1}{"a": 2}', ['{"a": 1}', '{"a": 2}']),
+        ('{}{"a": 1}{}{"a": 2}', ['{"a": 1}', '{"a": 2}']),
+        ('{"a": "}{"}', ['{"a": "}{"}']),
+        ('{"a": "x"}{"a": "xy"}', ['{"a": "x"}{"a": "xy"}']),
+        ('{"a": 1}{"a": 1, "b": 2}', ['{"a": 1}{"a": 1, "b": 2}']),
+        ('{"a": 1}{"b": 2}', ['{"a": 1}{"b": 2}']),
+        ('{"a": 1}{"a": 2', ['{"a": 1}{"a": 2']),
+        ('{"a": 1}{"a": 2}x', ['{"a": 1}{"a": 2}x']),
+        ('{"a": 1}{"a": 2}[3]', ['{"a": 1}{"a": 2}[3]']),
+        ('{"a" 1}{"a": 2}', ['{"a" 1}{"a": 2}']),
+    ],
+)
+def test_objects_that_are_the_arguments_of_one_call_are_calls(text: str, arguments: list[str], size: int) -> None:
+    # unslothai/unsloth#10059, diegosouzapw/OmniRoute#11043, sgl-project/sglang#16371
+    table, out = ToolCallAssembler("chat-1"), list[Event]()
+    table.feed([piece(0, "f", "", "c")], out)
+    for fragment in cut(text, size):
+        table.feed([fragment], out)
+    table.feed([piece(1, "g", "{}", "d")], out)
+    table.close(out)
+    assert [given.strip() for name, given in read_calls(out) if name == "f"] == arguments
+    ids = [event.id for event in out if isinstance(event, ToolCallDelta) and event.id]
+    assert len(set(ids)) == len(ids) == len(arguments) + 1
+
+
+def test_merged_calls_are_taken_apart_in_a_whole_message_and_not_where_the_reply_breaks() -> None:
+    text = '{"a": 1}{"a": 2}'
+    whole, broken = ToolCallAssembler("chat-1"), ToolCallAssembler("chat-1")
+    out, failed = list[Event](), list[Event]()
+    whole.feed([piece(0, "f", text, "c")], out, whole=True)
+    whole.close(out)
+    assert read_calls(out) == [("f", '{"a": 1}'), ("f", '{"a": 2}')]
+    broken.feed([piece(0, "f", text, "c")], failed)
+    broken.flush(failed)
+    assert read_calls(failed) == [("f", text)]
+
+
+def test_more_objects_than_a_reply_may_have_stay_one_call() -> None:
+    text = "".join(f'{{"a": {number}}}' for number in range(200))
+    assert read_calls(fed(piece(0, "f", text, "c"))) == [("f", text)]

@@ -169,10 +169,10 @@ def test_a_passed_event_is_one_line_and_one_with_an_odd_name_is_left_out() -> No
     reader, assembler = make_passing_reader("r")
     odd = b'data: {"type": "a\\nb"}\n\n'
     begun = write_stream(added(0, type="message", id="m", content=[]))
-    split = b'data: {"type": "response.output_text.delta",\ndata: "delta": "a", "output_index": 0}\n\n'
+    split = b'data: {"type": "response.output_text.delta",\ndata: "delta": "a", "item_id": "m", "output_index": 0}\n\n'
     out = assembler.feed(reader.feed(odd + begun + split))
     _, passed = [event.data for event in out if isinstance(event, Passed)]
-    assert passed == '{"type": "response.output_text.delta", "delta": "a", "output_index": 0}'
+    assert passed == '{"type": "response.output_text.delta", "delta": "a", "item_id": "m", "output_index": 0}'
 
 
 @each_case(

@@ -189,7 +189,10 @@ def test_every_recorded_stream_passes_event_by_event(row: Json) -> None:
     lines = [line[5:] for line in body.decode().splitlines() if line.startswith("data:") and "[DONE]" not in line]
     sent, got = [json.loads(line) for line in lines], frames(answer)
     assert [event["type"] for event in got] == [event["type"] for event in sent]
+    assert all(len(ids) == 1 for ids in list_ids(got).values())
     for mine, own in zip(got, sent, strict=True):
+        if "copilot" in row["file"]:  # which gives an item another id in each event
+            mine, own = drop_ids(mine), drop_ids(own)
         if "response" in own:
             own["response"]["model"] = "m"
             own["response"]["output"] = (
@@ -434,3 +437,151 @@ def test_an_empty_response_is_asked_for_again_and_one_with_an_item_of_the_server
     with Running(settings, server) as gateway:
         gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True, "store": False})
     assert len(server.requests) == count
+
+
+def events_of_changing_ids(*texts: str) -> list[Json]:
+    """Reasoning, a text and a call, whose items have another id in each event (GitHub Copilot)."""
+    thought: Json = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "I look it up."}]}
+    message: Json = {"type": "message", "role": "assistant", "status": "completed"}
+    part: Json = {"type": "output_text", "text": "".join(texts), "annotations": []}
+    called: Json = {"type": "function_call", "call_id": "call_1", "name": "search", "status": "completed"}
+    items = [
+        {**thought, "encrypted_content": "E"},
+        {**message, "content": [part]},
+        {**called, "arguments": '{"q": "x"}'},
+    ]
+    summary = {"output_index": 0, "summary_index": 0}
+    place = {"output_index": 1, "content_index": 0}
+    head: Json = {"id": "r", "object": "response", "model": "up-model"}
+    events: list[Json] = [
+        {"type": "response.created", "response": head | {"status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**thought, "summary": []}},
+        {"type": "response.reasoning_summary_part.added", **summary, "part": {"type": "summary_text", "text": ""}},
+        {"type": "response.reasoning_summary_text.delta", **summary, "delta": "I look "},
+        {"type": "response.reasoning_summary_text.delta", **summary, "delta": "it up."},
+        {"type": "response.output_item.done", "output_index": 0, "item": items[0]},
+        {"type": "response.output_item.added", "output_index": 1, "item": {**message, "content": []}},
+        {"type": "response.content_part.added", **place, "part": {**part, "text": ""}},
+        *[{"type": "response.output_text.delta", **place, "delta": text} for text in texts],
+        {"type": "response.output_text.done", **place, "text": "".join(texts)},
+        {"type": "response.content_part.done", **place, "part": part},
+        {"type": "response.output_item.done", "output_index": 1, "item": items[1]},
+        {"type": "response.output_item.added", "output_index": 2, "item": {**called, "arguments": ""}},
+        {"type": "response.function_call_arguments.delta", "output_index": 2, "delta": '{"q": '},
+        {"type": "response.function_call_arguments.delta", "output_index": 2, "delta": '"x"}'},
+        {"type": "response.function_call_arguments.done", "output_index": 2, "arguments": '{"q": "x"}'},
+        {"type": "response.output_item.done", "output_index": 2, "item": items[2]},
+        {"type": "response.completed", "response": head | {"status": "completed", "output": items}},
+    ]
+    for number, event in enumerate(events):
+        event["sequence_number"] = number
+        if "item" in event:
+            event["item"] = {**event["item"], "id": f"id_{number}"}
+        elif "output_index" in event:
+            event["item_id"] = f"id_{number}"
+    events[-1]["response"]["output"] = [{**item, "id": f"last_{place}"} for place, item in enumerate(items)]
+    return events
+
+
+def drop_ids(event: Json) -> Json:
+    """Return an event without the ids of its items and of its response."""
+    kept = {name: value for name, value in event.items() if name != "item_id"}
+    if "item" in event:
+        kept["item"] = {**event["item"], "id": ""}
+    if "response" in event:
+        output = [{**one, "id": ""} for one in event["response"]["output"]]
+        kept["response"] = {**event["response"], "id": "", "output": output}
+    return kept
+
+
+def list_ids(events: list[Json]) -> dict[int, set[str]]:
+    """Return the ids of each item, by its place."""
+    found: dict[int, set[str]] = {}
+    for event in events:
+        if "output_index" in event:
+            found.setdefault(event["output_index"], set()).add(
+                event["item"]["id"] if "item" in event else event["item_id"]
+            )
+        for place, item in enumerate(event.get("response", {}).get("output", [])):
+            found.setdefault(place, set()).add(item["id"])
+    return found
+
+
+TOOLS = [{"type": "function", "name": "search", "parameters": {"type": "object"}}]
+
+
+@each_case("size", [1, 7, 400, 100_000])
+def test_a_client_gets_one_id_for_each_item_whatever_a_server_calls_it(size: int) -> None:
+    # BerriAI/litellm#30071, EricLBuehler/mistral.rs#2309, emotionscientific/verlet-kernel#153
+    own = events_of_changing_ids(*"The words of a longer answer, one by one.")
+    body = write_stream(*own)
+    server = ModelServer(lambda _: streamed(*[body[at : at + size] for at in range(0, len(body), size)]))
+    with Running(SETTINGS, server) as gateway:
+        asked = {"model": "m", "input": "Hi", "stream": True, "store": False, "tools": TOOLS}
+        got = frames(gateway.post("/v1/responses", asked))
+    assert list_ids(got) == {0: {"id_1"}, 1: {"id_6"}, 2: {f"id_{len(own) - 6}"}}
+    own[0]["response"]["model"] = own[-1]["response"]["model"] = "m"
+    assert [*map(drop_ids, got)] == [*map(drop_ids, own)]
+
+
+@each_case("size", [1, 7, 400, 100_000])
+def test_an_item_with_changing_ids_goes_on_where_the_gateway_writes_the_rest(size: int) -> None:
+    texts = ["I look. ", "<tool_call>\n", '{"name": "search", "arguments": {"q": "y"}}', "\n</tool_call>"]
+    own = events_of_changing_ids(*texts)
+    body = write_stream(
+        *own[:-6], own[-1] | {"response": {**own[-1]["response"], "output": own[-1]["response"]["output"][:2]}}
+    )
+    server = ModelServer(lambda _: streamed(*[body[at : at + size] for at in range(0, len(body), size)]))
+    with Running(SETTINGS, server) as gateway:
+        asked = {"model": "m", "input": "Hi", "stream": True, "store": False, "tools": TOOLS}
+        got = frames(gateway.post("/v1/responses", asked))
+    assert all(len(ids) == 1 for ids in list_ids(got).values())
+    output = got[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["reasoning", "message", "function_call"]
+    assert output[1]["content"][0]["text"].strip() == "I look."
+    assert (
+        "".join(event["delta"] for event in got if event["type"] == "response.output_text.delta").strip() == "I look."
+    )
+
+
+def test_a_client_gets_one_id_of_a_response_that_a_server_names_anew_in_each_event() -> None:
+    # duolahypercho/codex-router#814
+    own = own_events()
+    own[-1]["response"]["id"] = "resp_other"
+    own.insert(1, {"type": "response.in_progress", "response": {**own[0]["response"], "id": "resp_third"}})
+    with Running(SETTINGS, serve(own)) as gateway:
+        asked = {"model": "m", "input": "Hi", "stream": True, "store": False}
+        got = frames(gateway.post("/v1/responses", asked))
+    assert [event["response"]["id"] for event in got if "response" in event] == ["resp_up"] * 3
+
+
+@each_case("size", [1, 7, 400, 100_000])
+def test_items_that_a_server_does_not_end_have_all_that_came_of_them(size: int) -> None:
+    # anomalyco/opencode#40171
+    def call(place: int) -> Json:
+        return {"type": "function_call", "id": f"fc_{place}", "call_id": f"c{place}", "name": "search", "arguments": ""}
+
+    thought: Json = {"type": "reasoning", "id": "rs_0", "summary": []}
+    texts: list[Json] = [{"type": "message", "id": f"msg_{n}", "role": "assistant", "content": []} for n in (1, 2)]
+    head: Json = {"id": "r", "object": "response", "model": "up-model"}
+    items = [thought, *texts, call(3), {**texts[0], "id": "msg_4"}, call(5)]
+    told = ["Hm.", "I look.", "And more.", '{"q": 1}', "Again.", '{"q": 2}']
+    kinds = {"reasoning": "reasoning_text", "message": "output_text", "function_call": "function_call_arguments"}
+    events: list[Json] = [{"type": "response.created", "response": head | {"status": "in_progress", "output": []}}]
+    for place, (item, text) in enumerate(zip(items, told, strict=True)):
+        events.append({"type": "response.output_item.added", "output_index": place, "item": item})
+        for part in (text[:3], text[3:]):
+            delta = {"type": f"response.{kinds[item['type']]}.delta", "item_id": item["id"], "delta": part}
+            events += [delta | {"output_index": place, "content_index": 0}] if part else []
+    events.append({"type": "response.completed", "response": head | {"status": "completed", "output": []}})
+    body = write_stream(*events)
+    server = ModelServer(lambda _: streamed(*[body[at : at + size] for at in range(0, len(body), size)]))
+    with Running(SETTINGS, server) as gateway:
+        asked = {"model": "m", "input": "Hi", "stream": True, "store": False, "tools": TOOLS}
+        got = frames(gateway.post("/v1/responses", asked))
+    ended = {event["output_index"]: event["item"] for event in got if event["type"] == "response.output_item.done"}
+    output = got[-1]["response"]["output"]
+    assert [ended[place] for place in range(6)] == output
+    given = [one.get("arguments") or "".join(part["text"] for part in one["content"]) for one in output]
+    assert (given, [one["id"] for one in output]) == (told, [item["id"] for item in items])
+    assert {one.get("status", "completed") for one in output} == {"completed"}

@@ -106,3 +106,32 @@ def test_media_stand_behind_results_where_these_may_have_none(words: str) -> Non
     assert repair(words, USER, first, second) == ask(USER, *sent)
     assert repair(words, USER, result("a", [text])) == ask(USER, result("a", "page"))
     assert repair(words, USER, second) is None
+
+
+@each_case(
+    "words",
+    [
+        "The encrypted content for item rs_1 could not be verified. Reason: Encrypted content item_id did not match "
+        "the target item id.",
+        "Invalid 'input[1].id': string too long. Expected a string with maximum length 64, but got a string with "
+        "length 408 instead.",
+    ],
+)
+def test_ids_that_a_server_refuses_are_left_out_and_opaque_reasoning_is_kept(words: str) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if b'"rs_1"' in request.content:
+            return httpx.Response(400, json={"error": {"message": words, "type": "invalid_request_error"}})
+        return httpx.Response(200, json={"id": "r", "object": "response", "status": "completed", "output": []})
+
+    thought: Json = {"type": "reasoning", "summary": [], "encrypted_content": "E"}
+    called: Json = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    answered: Json = {"type": "function_call_output", "call_id": "c", "output": "x"}
+    asked: Json = {"type": "mcp_approval_request", "id": "mcpr_1", "name": "g", "arguments": "{}", "server_label": "s"}
+    own = [{**thought, "id": "rs_1"}, {**called, "id": "fc_1"}, answered, asked, USER]
+    server = ModelServer(answer)
+    with Running(SETTINGS, server) as gateway:
+        given = gateway.post("/v1/responses", {"model": "m", "input": own, "store": False})
+        again = gateway.post("/v1/responses", {"model": "m", "input": own, "store": False})
+    assert (given.status, again.status, len(server.requests)) == (200, 200, 3)
+    for request in server.requests[1:]:
+        assert json.loads(request.content)["input"] == [thought, called, answered, asked, USER]
