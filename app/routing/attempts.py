@@ -39,11 +39,10 @@ from app.runtime.ticker import Ticker
 from app.steps import pipeline
 from app.steps.token_logprobs import LogprobsStage
 from app.upstream import causes, faults
-from app.upstream.api import Api, RepairedBody, apply_repairs, find_api, repair_refused, should_stream
+from app.upstream.api import Api, apply_repairs, find_api, repair_refused, should_stream
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.http.transport import ResponseBody
-from app.upstream.refused_betas import WARNING as BETAS_REFUSED
-from app.upstream.refused_betas import leave_out_betas
+from app.upstream.refused_betas import Headers
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.stream import UpstreamStream
 from app.usage.meter import CallMeter
@@ -497,7 +496,7 @@ class UpstreamCaller:
         api: Api,
         path: str | None,
         data: bytes,
-        headers: Sequence[tuple[bytes, bytes]],
+        headers: Headers,
         attempts: AttemptLog,
     ) -> tuple[ResponseBody, list[str]]:
         """Send a body, and once more without what the server has refused of it, if that can be left out. Returns the
@@ -505,25 +504,21 @@ class UpstreamCaller:
         key = (attempts.caller, target.name, target.base_url, path or "")
         known, warnings, made = self._repairs.get(key, ()), list[str](), list[str]()
         if known:
-            data, warnings = apply_repairs(api, data, known)
+            data, headers, warnings = apply_repairs(api, data, headers, known)
         while True:
             try:
                 opened = await self._client.open(target, data, headers, path, attempts.recorder)
             except UpstreamFailed as failure:
                 if len(made) == _MAX_REPAIRS:
                     raise
-                left = leave_out_betas(headers, failure.fault)
-                if left is None:
-                    repaired = repair_refused(api, data, failure.fault)
-                else:
-                    repaired, headers = RepairedBody(data, BETAS_REFUSED, ""), left
+                repaired = repair_refused(api, data, failure.fault, headers)
                 if repaired is None:
                     raise
             else:
                 if made:
                     self._remember_repairs(key, made)
                 return opened, warnings
-            data, warnings = repaired.data, [*warnings, repaired.warning]
+            data, headers, warnings = repaired.data, repaired.headers, [*warnings, repaired.warning]
             made.append(repaired.name)
 
     def _remember_repairs(self, key: _RepairKey, made: Sequence[str]) -> None:

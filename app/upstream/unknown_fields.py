@@ -26,6 +26,8 @@ _ONE = tuple(
         # JSON Schema, Groq: `('x' was unexpected)`, `property 'messages.0.x' is unsupported`
         rf"[`'\"]({_PATH})[`'\"] (?:(?:was|were|is|are) )?(?:unexpected|unsupported|{_NOT_TAKEN})",
         rf"(?:{_KIND}) [`'\"]({_PATH})[`'\"] is not supported",
+        # xAI: `Model grok does not support parameter presencePenalty.`
+        rf"(?:does not|doesn't) support (?:the )?(?:{_KIND})s? [`'\"]?({_PATH})",
     )
 )
 """Messages that name one field each time. Each part is bounded: a hostile message is long."""
@@ -56,8 +58,8 @@ _VALUES = frozenset({"arguments", "args", "response", "output", "metadata", "def
 
 def find_unknown_fields(message: str) -> tuple[str, ...]:
     """Return the fields that a server says it does not know, as `drop_fields` takes them: `name` for one at the top of
-    the body, `*.name` for one further down. Empty if there are more than `_MOST`."""
-    paths = [match[1] for form in _ONE for match in form.finditer(message)]
+    the body, `tools.*.name` for one of functions, `*.name` for any other one. Empty if there are more than `_MOST`."""
+    paths = [match[1].rstrip(".:") for form in _ONE for match in form.finditer(message)]
     paths += [path for match in _SEVERAL.finditer(message) for path in match[1].split(", ")]
     found = tuple(dict.fromkeys([field for path in paths if (field := _read(path)) is not None]))
     return found if len(found) <= _MOST else ()
@@ -69,28 +71,62 @@ def _read(path: str) -> str | None:
     if not names or len(names[-1]) > 64:
         return None
     within = [name for name in names[:-1] if name not in ("body", "request")]
+    if within[:1] == ["tools"]:
+        return f"tools.*.{names[-1]}"
     return f"*.{names[-1]}" if within else names[-1]
 
 
 def drop_fields(body: Json, fields: Sequence[str]) -> Json | None:
     """Return the body without these fields; None if it has none of them, or needs one. Every entry of a conversation
     and every function loses them, because a server may name the first one alone. A field that is needed can be left out
-    where it is null."""
+    where it is null. `tools.*.name` is one below `tools`, `reasoning.effort` one at that place."""
     dropped: set[str] = set()
     for field in fields:
-        name = field.removeprefix("*.")
-        if field == name and name in body:
-            if body[name] is None or name not in _NEEDED:
-                dropped.add(name)
-                body = {key: value for key, value in body.items() if key != name}
+        holder, _, name = field.rpartition("*.")
+        if not holder and field == name and (path := _find_path(body, name)) is not None:
+            body = _drop_path(body, path, name, dropped)
         else:
             body = {
-                key: value if key == name or _is_own(key, value) else _drop(value, name, dropped)
+                key: value
+                if key == name or _is_own(key, value) or holder[:-1] not in ("", key)
+                else _drop(value, name, dropped)
                 for key, value in body.items()
             }
         if name in _NEEDED_WITHIN and name not in dropped:
             return None
     return body if dropped else None
+
+
+def _find_path(body: Json, name: str) -> list[str] | None:
+    """Return where the body has a field that a server names at its top: there, in another spelling, or in an object of
+    the top. xAI's `reasoningEffort` may be `reasoning_effort` or `reasoning.effort`."""
+    if name in body:
+        return [name]
+    letters = _read_letters(name)
+    for key, value in body.items():
+        if _read_letters(key) == letters:
+            return [key]
+        if isinstance(value, dict) and key not in _VALUES:
+            inner = next((one for one in value if _read_letters(key + one) == letters), None)
+            if inner is not None:
+                return [key, inner]
+    return None
+
+
+def _read_letters(name: str) -> str:
+    return re.sub(r"\W|_", "", name).lower()
+
+
+def _drop_path(body: Json, path: list[str], name: str, dropped: set[str]) -> Json:
+    """Return the body without a field, whose name is added to `dropped` if it can be left out."""
+    key, *inner = path
+    if inner:
+        left = _drop_path(body[key], inner, name, dropped)
+        return {**body, key: left} if left else {one: value for one, value in body.items() if one != key}
+    if body[key] is not None and key in _NEEDED:
+        return body
+    dropped.add(name)
+    return {one: value for one, value in body.items() if one != key}
 
 
 def _drop(value: Any, name: str, dropped: set[str], *, has_names: bool = False) -> Any:

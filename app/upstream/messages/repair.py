@@ -183,7 +183,8 @@ _BLANK_THOUGHT = {"type": "thinking", "thinking": " ", "signature": ""}
 THINKING_REPAIRS = {
     "budget": Repair(
         re.compile(
-            r"adaptive thinking is not supported|thinking\.type\.adaptive\W{0,4} (?:is )?not supported|tag .?adaptive",
+            r"adaptive thinking is not supported|(?:thinking\.type\.|['\"`])adaptive\W{0,4} (?:is )?not supported|"
+            r"tag .?adaptive",
             re.I,
         ),
         _think_within_budget,

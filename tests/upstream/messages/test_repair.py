@@ -172,6 +172,8 @@ def test_a_model_without_adaptive_thinking_gets_a_budget() -> None:
     words = "thinking: Input tag 'adaptive' found using 'type' does not match any of the expected tags"
     sent = ask(USER, thinking={"type": "enabled", "budget_tokens": 8000})
     assert repair(words, ask(USER, thinking={"type": "adaptive"})) == sent
+    words = "Only 'enabled' and 'disabled' are supported for thinking; 'adaptive' is not supported."
+    assert repair(words, ask(USER, thinking={"type": "adaptive"})) == sent
     small = {**given, "max_tokens": 1024}
     assert repair(NOT_ADAPTIVE, small) == {name: value for name, value in small.items() if name != "thinking"}
     assert repair(NOT_ADAPTIVE, ask(USER)) is None

@@ -1,0 +1,116 @@
+"""Repairs that depend on what a server names in its refusal: the fields that it does not know, the values that it takes
+instead, the number that is its limit. They are the same for all APIs."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from app.chat.events import Fault
+from app.upstream.refused_betas import Headers, drop_betas, find_betas
+from app.upstream.refused_images import count_images, keep_newest
+from app.upstream.refused_limits import find_largest, find_room, lower_limits
+from app.upstream.refused_values import change_effort, change_roles, change_thinking, find_values
+from app.upstream.unknown_fields import drop_fields, find_unknown_fields
+
+Json = dict[str, Any]
+_SWITCHES = ("enable_thinking", "thinking_budget")
+"""Fields by which thinking is switched at many servers, while others refuse a request with an unknown field. A server
+that does not know one knows none."""
+
+
+class Rule(Struct, frozen=True):
+    read: Callable[[Fault], str]
+    """Returns what the server names, or an empty text if it refuses something else."""
+    warning: str
+    """With `{}` for what the server named."""
+    change: Callable[[Json, str], Json | None] | None = None
+    """Returns the changed body; None if there is nothing to change."""
+    change_headers: Callable[[Headers, str], Headers | None] | None = None
+    """Returns the changed headers, if the rule is about these."""
+    lasts: bool = True
+    """Further requests of the caller for the model need it, too."""
+
+    def find(self, fault: Fault) -> str | None:
+        return self.read(fault) or None
+
+    def apply(self, body: Json, headers: Headers, named: str) -> tuple[Json, Headers] | None:
+        """Return the changed request; None if there is nothing to change."""
+        changed = body if self.change is None else self.change(body, named)
+        left = headers if self.change_headers is None else self.change_headers(headers, named)
+        return None if changed is None or left is None else (changed, left)
+
+    def warn(self, named: str) -> str:
+        names = dict.fromkeys([name.rpartition("*.")[2] for name in named.split(" ")])
+        return self.warning.format(", ".join(names))
+
+
+def _find_fields(fault: Fault) -> str:
+    return " ".join(find_unknown_fields(fault.message))
+
+
+def _drop_fields(body: Json, named: str) -> Json | None:
+    return drop_fields(body, named.split(" "))
+
+
+def _find_switches(fault: Fault) -> str:
+    """Return all switches, the first of those that the server names before the others."""
+    found = [name for name in _SWITCHES if name in fault.message]
+    return " ".join(dict.fromkeys((*found, *_SWITCHES))) if found else ""
+
+
+def _drop_switches(body: Json, named: str) -> Json | None:
+    switches = named.split(" ")
+    return drop_fields(body, switches) if switches[0] in body else None
+
+
+_LIMIT_LOWERED = "the limit was lowered to {}. Set max_output_tokens in the model's profile"
+VALUE_RULES: Mapping[str, Rule] = {
+    "taken efforts": Rule(
+        lambda fault: find_values("efforts", fault.message),
+        "of efforts, this model takes {}: the nearest of them was sent. Set efforts in the model's profile",
+        change_effort,
+    ),
+    "taken roles": Rule(
+        lambda fault: find_values("roles", fault.message),
+        "of roles, the model server takes {}: others were sent as the one that is meant",
+        change_roles,
+    ),
+}
+"""A server that names the values that it takes knows the field, so these come before all repairs that leave it out."""
+RULES: Mapping[str, Rule] = {
+    "betas": Rule(
+        find_betas,
+        "the model server refused values of anthropic-beta: the request was sent without {}",
+        change_headers=drop_betas,
+    ),
+    "taken thinking": Rule(
+        lambda fault: find_values("thinking", fault.message),
+        "of types of thinking, this model takes {}: another one was sent. Set thinking_switch in the model's profile",
+        change_thinking,
+    ),
+    "most images": Rule(
+        count_images,
+        "the model server takes no more than {} images: the oldest ones were sent as words",
+        keep_newest,
+    ),
+    "largest limit": Rule(
+        find_largest, f"the model server takes no larger limit of output tokens: {_LIMIT_LOWERED}", lower_limits
+    ),
+    "room": Rule(
+        find_room,
+        f"the model server has no room for as many output tokens as were asked for: {_LIMIT_LOWERED}",
+        lower_limits,
+        lasts=False,
+    ),
+    "switches": Rule(
+        _find_switches,
+        "the model server does not know the switch or the budget of thinking ({}): the request was sent without it. "
+        "Set `thinking_switch` in the model's profile",
+        _drop_switches,
+    ),
+    "unknown fields": Rule(
+        _find_fields, "the model server does not know {}: the request was sent without it", _drop_fields
+    ),
+}
+"""By the name under which a repair is remembered, with what the server named. The first that fits counts."""
