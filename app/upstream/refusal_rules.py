@@ -1,6 +1,7 @@
 """Repairs that depend on what a server names in its refusal: the fields that it does not know, the values that it takes
 instead, the number that is its limit. They are the same for all APIs."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -64,6 +65,31 @@ def _drop_switches(body: Json, named: str) -> Json | None:
     return drop_fields(body, switches) if switches[0] in body else None
 
 
+_TOOL_TYPES = re.compile(
+    r"\btools?\b\S{0,8}?\.type\b(?!\W{0,4}(?:is required|field required|missing))|"
+    r"(?:unsupported|invalid|unknown)(?: \w{1,12})? tool type|tool type\b[^\n]{0,60}?(?:not |un)supported|"
+    r"only\b[^\n]{0,20}?\bfunction\b[^\n]{0,20}? tools? (?:is|are) supported",
+    re.IGNORECASE,
+)
+"""LM Studio, DeepSeek, MiniMax and proxies: lmstudio-ai/lmstudio-bug-tracker#1812, BerriAI/litellm#30722."""
+
+
+def _find_tool_types(fault: Fault) -> str:
+    return "functions" if _TOOL_TYPES.search(f"{fault.server_param} {fault.message}") else ""
+
+
+def _keep_functions(body: Json, _: str) -> Json | None:
+    tools = body.get("tools")
+    if not isinstance(tools, list):
+        return None
+    kept = [tool for tool in tools if not isinstance(tool, dict) or _is_function(tool)]
+    return None if not kept or len(kept) == len(tools) else {**body, "tools": kept}
+
+
+def _is_function(tool: Json) -> bool:
+    return tool.get("type") in (None, "function") or (tool["type"] == "custom" and "input_schema" in tool)
+
+
 _LIMIT_LOWERED = "the limit was lowered to {}. Set max_output_tokens in the model's profile"
 VALUE_RULES: Mapping[str, Rule] = {
     "taken efforts": Rule(
@@ -93,6 +119,12 @@ RULES: Mapping[str, Rule] = {
         count_images,
         "the model server takes no more than {} images: the oldest ones were sent as words",
         keep_newest,
+    ),
+    "tool types": Rule(
+        _find_tool_types,
+        "of tools, the model server takes {} alone: the others were left out. Set `client_tools = false` in the "
+        "model's profile, and those of a client become functions",
+        _keep_functions,
     ),
     "largest limit": Rule(
         find_largest, f"the model server takes no larger limit of output tokens: {_LIMIT_LOWERED}", lower_limits

@@ -114,9 +114,9 @@ SCHEMA_REPAIRS: dict[str, Repair] = {
         _drop_lost_references,
         "the model server refused references of schemas to what is not there: they were left out",
     ),
-    # Cerebras: musistudio/claude-code-router#708
+    # Cerebras, llama.cpp: musistudio/claude-code-router#708, lidge-jun/opencodex#2135
     "limits": _make(
-        r"unsupported json schema (?:field|keyword)|"
+        r"unsupported json schema (?:field|keyword)|(?:parse|compile|build) (?:the )?grammar|supported by xgrammar|"
         r"schema\b[^\n]{0,80}?\b(?:fields?|keywords?)\b[^\n]{0,40}?not supported",
         lambda schema: map_schemas(schema, _describe_limits),
         "the model server refused limits of values in schemas: they were sent in the descriptions",

@@ -130,19 +130,20 @@ def _make(refused: str, change: Callable[[list[Json]], list[Json]], warning: str
 
 MESSAGE_REPAIRS = {
     # Qwen 3.5 and later, MiniMax, Mistral: ollama/ollama#17774, ggml-org/llama.cpp#27367, raullenchai/Rapid-MLX#1543,
-    # QwenLM/Qwen3.8#244, openclaw/openclaw#19386
+    # QwenLM/Qwen3.8#244, openclaw/openclaw#19386, BigPizzaV3/CodexPlusPlus#267
     "merged_system": _make(
         r"system messages? (?:must|should|can|may) (?:only )?(?:be|come|appear|stand)[^.\n]{0,30}?"
         r"(?:beginning|start|first)|"
-        r"(?:only|more than) one system message|multiple system messages|unexpected role .?(?:system|developer)|"
-        r"invalid chat setting",
+        r"(?:only|more than) one system message|multiple system messages|invalid chat setting|"
+        r"(?:unexpected|invalid message) role\W{1,3}(?:system|developer)",
         _merge_system,
         "the model server takes one system message before all others: all were sent as that one. Set "
         '`system = "merged"` in the model\'s profile',
     ),
     # Gemma: suitenumerique/conversations#197
     "no_system": _make(
-        r"system role (?:is )?not supported|does not support (?:the )?system (?:role|messages?|prompts?)",
+        r"system role (?:is )?not supported|does not support (?:the )?system (?:role|messages?|prompts?)|"
+        r"invalid message role\W{1,3}system",
         _move_system_to_user,
         "the model server takes no system messages: they were sent with the user's first message. Set "
         '`system = "none"` in the model\'s profile',

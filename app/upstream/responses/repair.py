@@ -7,6 +7,7 @@ from typing import Any
 
 from app.upstream import refused_results
 from app.upstream.api import Repair
+from app.upstream.responses.items import complete_thought
 
 Json = dict[str, Any]
 _MEDIA = {"input_image": "image", "input_file": "file", "input_audio": "audio"}
@@ -79,7 +80,27 @@ def _change_items(body: Json, change: Callable[[list[Any]], list[Any]]) -> Json 
     return None if changed == items else {**body, "input": changed}
 
 
+def _remake_ids(items: list[Any]) -> list[Any]:
+    return [_remake_id(item) if isinstance(item, dict) else item for item in items]
+
+
+def _remake_id(item: Json) -> Json:
+    """Return an item without its id. Reasoning needs one, which is made from what it holds."""
+    kind = item.get("type", "message")
+    if kind not in _NAMED or (kind == "reasoning" and str(item.get("id")).startswith("rs")):
+        return item
+    left = {name: value for name, value in item.items() if name != "id"}
+    return dict(complete_thought(left)) if kind == "reasoning" else left
+
+
+_NAMED = ("reasoning", "message", "function_call", *_OUTPUTS, "custom_tool_call")
 ITEM_REPAIRS = {
+    # jlcodes99/cockpit-tools#2090
+    "item_ids": Repair(
+        re.compile(r"\.id'?: [^\n]{0,100}?expected an id that", re.I),
+        lambda body: _change_items(body, _remake_ids),
+        "the model server refused the ids of items, which another server gave: they were sent without them",
+    ),
     # router-for-me/CLIProxyAPI#4092, james-6-23/codex2api#409
     "developer": Repair(
         re.compile(

@@ -64,6 +64,12 @@ def test_system_messages_are_one_before_all_others(words: str) -> None:
     assert repair([say("user")], words) is None
 
 
+def test_a_role_that_is_refused_even_so_is_the_users() -> None:
+    words = "invalid params, chat content has invalid message role: system (2013)"
+    assert repair([say("user"), say("system", "b")], words) == [say("system", "b"), say("user")]
+    assert repair([say("system", "b"), say("user")], words) == [say("user", "b\n\na")]
+
+
 @each_case("words", ["System role not supported", "This model does not support system messages."])
 def test_system_messages_are_with_the_user_where_none_are_taken(words: str) -> None:
     assert repair([say("system", "b"), say("user"), say("assistant")], words) == [
