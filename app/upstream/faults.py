@@ -155,6 +155,8 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"(image|audio|video|vision|multimodal|file)s?( inputs?| content)? (is|are) not supported|"
             r"does not support (image|audio|video|vision|multimodal|file|tool|function)|"
             r"\d+ validation errors? for \w|requires? --(jinja|mmproj)|unsupported content\[\]\.type|"
+            # OpenRouter, with 404 (rbb-dev/Open-WebUI-OpenRouter-pipe#58); Zhipu, in a stream (zai-org/feedback#81)
+            r"no endpoints found that support|invalid api parameter|参数(有误|非法|错误)|"
             # llama.cpp, with status 500 (tools/server/server-common.cpp, common/chat.cpp)
             r"failed to (parse (messages|tools|tool call arguments)|load image or audio|tokenize prompt)|"
             r"invalid base64 value|unknown reasoning format|cannot (use both json_schema and|specify) grammar",
@@ -387,7 +389,9 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     if error is None and (source := _find_named_error(value)) is not None:
         return from_object({**value, "error": source}, status, retry_after_seconds)
     source = error if isinstance(error, dict) else value
-    message = _find_longer_message(error, value) if isinstance(error, str) else find_message(source)
+    message = (
+        _find_longer_message(error, value) if isinstance(error, str) else find_message(_add_metadata(source, value))
+    )
     first = source.get("errors")
     first = first[0] if isinstance(first, list) and first else first
     inner_error = first if isinstance(first, dict) else {}
@@ -511,6 +515,12 @@ def find_message(source: Any) -> str:
     return ""
 
 
+def _add_metadata(source: Mapping[str, Any], value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an error with the `metadata` beside it, where OpenRouter's Responses API has what is wrong
+    (openai/codex#18307)."""
+    return {**source, "metadata": value.get("metadata")} if "metadata" not in source else source
+
+
 def _find_longer_message(error: str, value: Mapping[str, Any]) -> str:
     """Return the message of an object whose `error` is a text. Where another field has more to say, that text is only a
     name: of the status (Spring Boot's `{"status": 400, "error": "Bad Request", "message": …}`), or of a code."""
@@ -525,7 +535,7 @@ def _find_nested_message(raw: Any) -> str:
         if raw is None:
             return text
     if isinstance(raw, list):
-        if any(isinstance(item, dict) and "loc" in item for item in raw):
+        if any(isinstance(item, dict) and _find_place(item) is not None for item in raw):
             return _flatten_message(raw)
         raw = next((item for item in raw if isinstance(item, dict)), {})
     if not isinstance(raw, dict):
@@ -544,8 +554,14 @@ def _parse_json(text: str) -> Any:
         return None
 
 
+def _find_place(item: Mapping[str, Any]) -> list[Any] | None:
+    """Return the place of a validation error in the request: pydantic's `loc`, Zod's `path`."""
+    place = item.get("loc", item.get("path"))
+    return place if isinstance(place, list) else None
+
+
 def _flatten_message(value: Any) -> str:
-    """Return the text of a message that may be an object, or a list of FastAPI's validation errors."""
+    """Return the text of a message that may be an object, or a list of validation errors."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -554,8 +570,8 @@ def _flatten_message(value: Any) -> str:
     if isinstance(value, list):
         lines = []
         for item in value:
-            loc = item.get("loc") if isinstance(item, dict) else None
-            path = ".".join(str(step) for step in loc) if isinstance(loc, list) else ""
+            place = _find_place(item) if isinstance(item, dict) else None
+            path = ".".join(str(step) for step in place or ())
             text = _flatten_message(item)
             lines.append(f"{path}: {text}" if path else text)
         return "; ".join(line for line in lines if line)

@@ -67,11 +67,13 @@ def _drop_switches(body: Json, named: str) -> Json | None:
 
 _TOOL_TYPES = re.compile(
     r"\btools?\b\S{0,8}?\.type\b(?!\W{0,4}(?:is required|field required|missing))|"
-    r"(?:unsupported|invalid|unknown)(?: \w{1,12})? tool type|tool type\b[^\n]{0,60}?(?:not |un)supported|"
+    r"\btools\.\d{1,4}: invalid input\b|(?:unsupported|invalid|unknown)(?: \w{1,12})? tool type|"
+    r"tool type\b[^\n]{0,60}?(?:not |un)supported|"
     r"only\b[^\n]{0,20}?\bfunction\b[^\n]{0,20}? tools? (?:is|are) supported",
     re.IGNORECASE,
 )
-"""LM Studio, DeepSeek, MiniMax and proxies: lmstudio-ai/lmstudio-bug-tracker#1812, BerriAI/litellm#30722."""
+"""LM Studio, DeepSeek, OpenRouter and proxies: lmstudio-ai/lmstudio-bug-tracker#1812, BerriAI/litellm#30722,
+openai/codex#18307."""
 
 
 def _find_tool_types(fault: Fault) -> str:
@@ -88,6 +90,20 @@ def _keep_functions(body: Json, _: str) -> Json | None:
 
 def _is_function(tool: Json) -> bool:
     return tool.get("type") in (None, "function") or (tool["type"] == "custom" and "input_schema" in tool)
+
+
+def _trim_last(body: Json, _: str) -> Json | None:
+    """Return the body without white space at the end of the last message (caozhiyuan/copilot-api#216)."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages or messages[-1].get("role") != "assistant":
+        return None
+    content = messages[-1].get("content")
+    trimmed = content
+    if isinstance(content, str):
+        trimmed = content.rstrip()
+    elif content and isinstance(text := content[-1].get("text"), str):
+        trimmed = [*content[:-1], {**content[-1], "text": text.rstrip()}]
+    return None if trimmed == content else {**body, "messages": [*messages[:-1], {**messages[-1], "content": trimmed}]}
 
 
 _LIMIT_LOWERED = "the limit was lowered to {}. Set max_output_tokens in the model's profile"
@@ -125,6 +141,11 @@ RULES: Mapping[str, Rule] = {
         "of tools, the model server takes {} alone: the others were left out. Set `client_tools = false` in the "
         "model's profile, and those of a client become functions",
         _keep_functions,
+    ),
+    "trailing space": Rule(
+        lambda fault: "space" if "trailing whitespace" in fault.message else "",
+        "the model server takes no white space at the end of the assistant's last message: it was left out",
+        _trim_last,
     ),
     "largest limit": Rule(
         find_largest, f"the model server takes no larger limit of output tokens: {_LIMIT_LOWERED}", lower_limits

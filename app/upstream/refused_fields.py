@@ -245,7 +245,7 @@ def _leave_choice_open(body: Json) -> Json | None:
 _DEMAND_REPAIR = {
     "tool_choice": Repair(
         re.compile(
-            rf"\A(?=.*?(?<!\w)tool_choice\b)(?=.*?(?:{_REFUSAL}|does not support|only .?auto))",
+            rf"\A(?=.*?(?<!\w)tool_choice\b)(?=.*?(?:{_REFUSAL}|does not support|only .?auto|no endpoints found))",
             re.IGNORECASE | re.DOTALL,
         ),
         _leave_choice_open,
@@ -253,8 +253,8 @@ _DEMAND_REPAIR = {
         "`forced_choice_while_thinking` in the model's profile",
     )
 }
-"""Models that think at DashScope and DeepSeek (cloudwego/eino issue 994, deepseek-ai/DeepSeek-V3 issue 1376), and GLM.
-"""
+"""Models that think at DashScope and DeepSeek (cloudwego/eino issue 994, deepseek-ai/DeepSeek-V3 issue 1376), and GLM,
+also behind OpenRouter (zed-industries/zed#36094)."""
 
 
 def _cut_descriptions(body: Json) -> Json | None:

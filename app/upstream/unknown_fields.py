@@ -20,9 +20,6 @@ _ONE = tuple(
         # pydantic, and Anthropic: `messages.1.content.0.citations: Extra inputs are not permitted`
         rf"({_PATH}):? (?:extra|unknown) (?:input|field|value|key)s? (?:(?:is|are) )?{_NOT_TAKEN}",
         r"extra_forbidden\W{1,20}loc\W{1,20}([^\]\)]{1,300})[\]\)]",
-        # OpenAI, Google, serde, Go: `Unknown parameter: 'input[2].phase'`, `Unknown name "x" at 'tools[0]'`
-        rf"(?:{_UNKNOWN})(?: request)? (?:{_KIND})s?:? [`'\"]({_PATH})[`'\"]",
-        rf"(?:{_UNKNOWN})(?: request)? (?:{_KIND})s?:? ({_PATH})",
         # JSON Schema, Groq: `('x' was unexpected)`, `property 'messages.0.x' is unsupported`
         rf"[`'\"]({_PATH})[`'\"] (?:(?:was|were|is|are) )?(?:unexpected|unsupported|{_NOT_TAKEN})",
         rf"(?:{_KIND}) [`'\"]({_PATH})[`'\"] is not supported",
@@ -31,7 +28,13 @@ _ONE = tuple(
     )
 )
 """Messages that name one field each time. Each part is bounded: a hostile message is long."""
-_SEVERAL = re.compile(rf"unrecogni[sz]ed request arguments? supplied: ({_PATH}(?:, {_PATH}){{0,7}})", re.IGNORECASE)
+_NAME = rf"[`'\"]?{_PATH}[`'\"]?"
+_SEVERAL = re.compile(
+    # OpenAI, Google, serde, Go, NVIDIA: `Unknown parameter: 'input[2].phase'`, `Unsupported parameter(s): a, b`
+    rf"(?:{_UNKNOWN})(?: request)? (?:{_KIND})(?:s|\(s\))?(?: supplied)?:? ({_NAME}(?:, {_NAME}){{0,7}})",
+    re.IGNORECASE,
+)
+"""Messages that list fields."""
 _MOST = 8
 """So many fields are left out after one refusal."""
 _NEEDED = frozenset(
@@ -59,9 +62,9 @@ _VALUES = frozenset({"arguments", "args", "response", "output", "metadata", "def
 def find_unknown_fields(message: str) -> tuple[str, ...]:
     """Return the fields that a server says it does not know, as `drop_fields` takes them: `name` for one at the top of
     the body, `tools.*.name` for one of functions, `*.name` for any other one. Empty if there are more than `_MOST`."""
-    paths = [match[1].rstrip(".:") for form in _ONE for match in form.finditer(message)]
-    paths += [path for match in _SEVERAL.finditer(message) for path in match[1].split(", ")]
-    found = tuple(dict.fromkeys([field for path in paths if (field := _read(path)) is not None]))
+    paths = [match[1] for form in _ONE for match in form.finditer(message)]
+    paths += [path.strip("`'\"") for match in _SEVERAL.finditer(message) for path in match[1].split(", ")]
+    found = tuple(dict.fromkeys([field for path in paths if (field := _read(path.rstrip(".:"))) is not None]))
     return found if len(found) <= _MOST else ()
 
 

@@ -408,3 +408,29 @@ def test_the_code_invalid_prompt_alone_names_no_filter(message: str, code: str) 
 
 def test_a_model_that_is_not_found_is_told_as_that() -> None:
     assert fault({"code": "invalid-argument", "error": "Model not found: grok-9"}, 400).code == "not_found"
+
+
+@each_case(
+    "body",
+    [
+        {"error": {"message": "No endpoints found that support tool use.", "code": 404}},
+        {"error": {"code": "1210", "message": "Invalid API parameter, please check the documentation."}},
+        {"error": {"code": "1214", "message": "max_tokens参数非法。请检查文档。"}},
+    ],
+)
+def test_a_refusal_in_words_is_one_whatever_the_status(body: Any) -> None:
+    for status in (200, 404):
+        found = faults.from_object(body, status)
+        assert found.code == "invalid_request" and not found.transient
+
+
+def test_what_zod_finds_has_its_place() -> None:
+    # openai/codex#18307: OpenRouter's Responses API
+    found = [
+        {"code": "invalid_union", "errors": [[{"path": ["type"]}]], "path": ["tools", 1], "message": "Invalid input"}
+    ]
+    body = {
+        "error": {"code": "invalid_prompt", "message": "Invalid Responses API request"},
+        "metadata": {"raw": json.dumps(found)},
+    }
+    assert faults.from_object(body, 400).message == "tools.1: Invalid input"

@@ -33,6 +33,7 @@ def test_no_repair_of_an_api_has_the_name_of_a_rule() -> None:
         ("Invalid", "tools.14.type"),
         ("tools[7].type: unknown variant `namespace`, expected `function`", None),
         ("Unsupported Responses tool type: 'custom'", None),
+        ("tools.1: Invalid input", None),
         ('Only `type:"function"` tools are supported on this endpoint.', "tools.8.type"),
     ],
 )
@@ -48,6 +49,23 @@ def test_only_functions_are_offered_where_other_tools_are_refused(message: str, 
         own,
         {"type": "custom", **own},
     ]
+
+
+@each_case("content", ["Roses are \n", [{"type": "image"}, {"type": "text", "text": "Roses are \n"}]])
+def test_white_space_at_the_end_of_the_last_message_is_left_out(content: Any) -> None:
+    words = "messages: final assistant content cannot end with trailing whitespace"
+    user = {"role": "user", "content": "Write a poem "}
+
+    def send(*messages: Json) -> Any:
+        body = msgspec.json.encode({"model": "m", "messages": messages})
+        repaired = repair_refused(find_api("messages"), body, Fault("invalid_request", words, False, 400))
+        return None if repaired is None else msgspec.json.decode(repaired.data)["messages"]
+
+    trimmed = "Roses are" if isinstance(content, str) else [content[0], {"type": "text", "text": "Roses are"}]
+    assert send(user, {"role": "assistant", "content": content}) == [user, {"role": "assistant", "content": trimmed}]
+    for last in (trimmed, None, [], [{"type": "image"}]):
+        assert send(user, {"role": "assistant", "content": last}) is None
+    assert send(user) is None and send() is None
 
 
 @each_case("word", ["tools.0.type ", "unsupported a tool ", "tool type a", "only function a"])

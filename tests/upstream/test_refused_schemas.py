@@ -73,6 +73,37 @@ def test_a_reference_that_leads_nowhere_is_left_out(message: str) -> None:
         assert repair(offer(api, sent), message, api) is None
 
 
+def test_a_reference_to_another_place_than_the_server_takes_is_resolved() -> None:
+    # CommandCodeAI/command-code#594
+    message = (
+        "not a valid moonshot flavored json schema, details: <At path 'a.$ref': references must start with #/$defs/>"
+    )
+    known, text = {"$ref": "#/$defs/K"}, {"type": "string"}
+    given = {**hold(a={"$ref": "#/properties/b", "description": "d"}, b=text, k=known), "$defs": {"K": text}}
+    sent = {**hold(a={**text, "description": "d"}, b=text, k=known), "$defs": {"K": text}}
+    endless, ended = hold(a={"$ref": "#"}), hold(a={})
+    for api in APIS:
+        assert repair(offer(api, given), message, api) == offer(api, sent)
+        assert repair(offer(api, endless), message, api) == offer(api, ended)
+
+
+@each_case(
+    "message",
+    [
+        "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
+        "Invalid schema for function 'f': schema must not have 'oneOf'/'anyOf' at the top level.",
+    ],
+)
+def test_alternatives_at_the_top_of_parameters_become_one_object(message: str) -> None:
+    # makenotion/notion-mcp-server#341
+    choice = {"type": "object", "anyOf": [hold(a={}), hold(b={})]}
+    for api in APIS:
+        sent, given = offer(api, hold(a={}, b={})), offer(api, choice)
+        assert repair(given, message, api) == {**given, "tools": sent["tools"]}, "a reply's format stays as it is"
+        assert repair(sent, message, api) is None
+    assert repair({"model": "m", "messages": []}, message, "messages") is None
+
+
 @each_case(
     ("given", "sent"),
     [

@@ -11,7 +11,7 @@ from typing import Any
 from app.chat.known_conversation import is_same
 from app.openai_messages.messages import UNCHECKED
 from app.upstream.api import Repair
-from app.upstream.gemini.conversation import SIGNATURE, sign_first_call
+from app.upstream.gemini.conversation import FIRST_TEXT, SIGNATURE, sign_first_call
 from app.upstream.gemini.schemas import write_openapi
 
 Json = dict[str, Any]
@@ -89,6 +89,27 @@ def fold_last(body: Json) -> Json | None:
         return None
     texts = [{"text": part["text"]} for part in said if part["text"] and not part.get("thought")]
     return {**body, "contents": [*contents[:-2], {**before, "parts": [*given, *texts]}]}
+
+
+def order_turns(body: Json) -> Json | None:
+    """Return the body in which contents of one role are one, and the first one is of the user; None if it is so."""
+    contents = body.get("contents")
+    if not isinstance(contents, list) or not all(isinstance(one, dict) for one in contents):
+        return None
+    ordered: list[Json] = []
+    for content in contents:
+        last = ordered[-1] if ordered else {}
+        if ordered and last.get("role") == content.get("role") and _has_parts(last) and _has_parts(content):
+            ordered[-1] = {**last, "parts": [*last["parts"], *content["parts"]]}
+        else:
+            ordered.append(content)
+    if ordered and ordered[0].get("role") == "model":
+        ordered.insert(0, {"role": "user", "parts": [{"text": FIRST_TEXT}]})
+    return None if len(ordered) == len(contents) and is_same(ordered, contents) else {**body, "contents": ordered}
+
+
+def _has_parts(content: Json) -> bool:
+    return isinstance(content.get("parts"), list)
 
 
 def _change_thinking(body: Json, change: Callable[[Json], Json | None]) -> Json | None:
@@ -178,6 +199,13 @@ REPAIRS: dict[str, Repair] = {
         sign_calls,
         "the model server demands signatures of calls: the request was sent with one that is not checked. Set "
         "missing_signature in the model's profile",
+    ),
+    # google-gemini/gemini-cli#26486
+    "turns": _make(
+        r"function call turn comes immediately after",
+        order_turns,
+        "the model server wants calls right behind the user or results: contents of one role were sent as one, behind "
+        "one of the user",
     ),
     "assistant_last": _make(
         # LibreChat-AI/agents PR 323, pipecat-ai/pipecat PR 5821: Gemini 3.5 Flash-Lite, 3.6 Flash

@@ -47,6 +47,20 @@ def test_signatures_that_cannot_be_verified_are_replaced() -> None:
         ("level", think(thinkingLevel="MINIMAL"), think(thinkingBudget=0)),
         ("level", think(thinkingBudget=5), None),
         ("level", think(thinkingLevel=["odd"]), None),
+        # google-gemini/gemini-cli#26486
+        (
+            "turns",
+            {"contents": [USER, {"role": "model", "parts": [{"text": "b"}]}, {"role": "model", "parts": [CALL]}]},
+            {"contents": [USER, {"role": "model", "parts": [{"text": "b"}, CALL]}]},
+        ),
+        (
+            "turns",
+            {"contents": [{"role": "model", "parts": [CALL]}, USER]},
+            {"contents": [{"role": "user", "parts": [{"text": "."}]}, {"role": "model", "parts": [CALL]}, USER]},
+        ),
+        ("turns", {"contents": [USER]}, None),
+        ("turns", {"contents": ["odd"]}, None),
+        ("turns", {"contents": [{"role": "user"}, {"role": "user"}]}, None),
         ("always_thinks", think(thinkingBudget=0), {"contents": [], "generationConfig": {"seed": 1}}),
         ("always_thinks", think(thinkingBudget=5), None),
         ("always_thinks", {"generationConfig": "odd"}, None),

@@ -113,7 +113,7 @@ def test_ids_of_another_server_are_left_out_where_they_are_refused() -> None:
     thought = {"type": "reasoning", "summary": [], "encrypted_content": "E"}
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
     own, search = {"id": "rs_1", **thought}, {"type": "web_search_call", "id": "x"}
-    sent = repair(words, {"id": "item_df7e", **thought}, {"id": "x", **call}, own, search, "odd")["input"]
-    assert sent == [{"id": sent[0]["id"], **thought}, call, own, search, "odd"] and sent[0]["id"].startswith("rs_")
+    sent = repair(words, {"id": "item_df7e", **thought}, {"id": "x", **call}, own, search)["input"]
+    assert sent == [{"id": sent[0]["id"], **thought}, call, own, search] and sent[0]["id"].startswith("rs_")
     assert repair(words, own, search) is None
     assert repair("Invalid 'input[0].id': too long", {"id": "x", **call}) is None
