@@ -17,8 +17,9 @@ from app.chat.token_record import TokenRecord
 from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
 from app.upstream.causes import REASONING_REFUSED
-from app.upstream.refusal_rules import RULES, VALUE_RULES, Rule
+from app.upstream.refusal_rules import FUNCTION_NAMES, RULES, VALUE_RULES, Rule
 from app.upstream.refused_betas import Headers
+from app.upstream.refused_names import find_given_names
 from app.upstream.reply.reader import ReplyReader
 
 ApiName: TypeAlias = Literal["chat_completions", "responses", "messages", "gemini"]
@@ -224,6 +225,12 @@ def repair_refused(api: Api, body: bytes, fault: Fault, headers: Headers = ()) -
             name = f"{kind}{_NAMED}{named}" if named else kind
             return Repaired(data, left, repair.warn(named), name if repair.lasts else "")
     return None
+
+
+def find_renamed(body: bytes, names: Iterable[str]) -> dict[str, str]:
+    """Return the functions that these repairs of a body give another name: the given name by that which is sent."""
+    rules = [named for kind, _, named in (name.partition(_NAMED) for name in names) if kind == FUNCTION_NAMES]
+    return find_given_names(msgspec.json.decode(body), rules) if rules else {}
 
 
 @cache

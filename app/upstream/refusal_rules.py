@@ -11,6 +11,7 @@ from app.chat.events import Fault
 from app.upstream.refused_betas import Headers, drop_betas, find_betas
 from app.upstream.refused_images import count_images, keep_newest
 from app.upstream.refused_limits import find_largest, find_room, lower_limits
+from app.upstream.refused_names import read_name_rule, rename_functions
 from app.upstream.refused_values import change_effort, change_roles, change_thinking, find_values
 from app.upstream.unknown_fields import drop_fields, find_unknown_fields
 
@@ -107,6 +108,8 @@ def _trim_last(body: Json, _: str) -> Json | None:
 
 
 _LIMIT_LOWERED = "the limit was lowered to {}. Set max_output_tokens in the model's profile"
+FUNCTION_NAMES = "function names"
+"""This rule alone changes what is in the reply, too."""
 VALUE_RULES: Mapping[str, Rule] = {
     "taken efforts": Rule(
         lambda fault: find_values("efforts", fault.message),
@@ -141,6 +144,11 @@ RULES: Mapping[str, Rule] = {
         "of tools, the model server takes {} alone: the others were left out. Set `client_tools = false` in the "
         "model's profile, and those of a client become functions",
         _keep_functions,
+    ),
+    FUNCTION_NAMES: Rule(
+        read_name_rule,
+        "the model server refused names of functions: others were sent. Set `max_function_name` in the model's profile",
+        rename_functions,
     ),
     "trailing space": Rule(
         lambda fault: "space" if "trailing whitespace" in fault.message else "",
