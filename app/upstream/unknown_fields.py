@@ -48,11 +48,12 @@ _NEEDED = frozenset(
         *("input_audio", "video_url", "audio_url", "audio", "modalities", "mcp_servers", "plugins", "documents"),
         *("web_search_options", "response_format", "format", "json_schema", "structured_outputs", "grammar"),
         *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "max_tokens", "max_completion_tokens"),
-        *("max_output_tokens", "maxOutputTokens", "parameters", "input_schema", "schema", "properties"),
+        *("maxOutputTokens", "parameters", "input_schema", "schema", "properties"),
         *("required", "items", "enum", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions"),
     }
 )
-"""Fields of a conversation, of what is asked for, and of what a function takes."""
+"""Fields of a conversation, of what is asked for, and of what a function takes. A server of the Responses API may know
+no limit of output tokens (justrach/codegraff#247); one of chat completions knows one of its two names."""
 _NEEDED_WITHIN = _NEEDED | {"thinking"}
 """Those of an entry: at the top of a body that field is a switch, in a block it is the text."""
 _VALUES = frozenset({"arguments", "args", "response", "output", "metadata", "default", "const", "enum", "examples"})

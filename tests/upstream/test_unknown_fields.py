@@ -144,6 +144,11 @@ def test_reported_refusals_end_with_a_body_without_the_field(
     assert set(given) - set(repaired) == (set() if field else set(body))
 
 
+def test_the_responses_api_of_a_server_may_know_no_limit_of_output_tokens() -> None:
+    body: Json = {"model": "m", "input": "Hi"}
+    assert repair({**body, "max_output_tokens": 9}, "Unsupported parameter: max_output_tokens", "responses") == body
+
+
 def test_what_the_client_calls_its_own_keeps_its_names() -> None:
     own = {"metadata": {"whim": "mine"}}
     message = "messages.0.whim: Extra inputs are not permitted"

@@ -87,6 +87,27 @@ def _fill_reasoning(messages: list[Json]) -> list[Json]:
     ]
 
 
+def _fill_blanks(messages: list[Json]) -> list[Json]:
+    """Return the messages without blank texts. One of the assistant that has nothing else is left out; another one gets
+    a short text."""
+    filled: list[Json] = []
+    for message in messages:
+        content = message.get("content")
+        if isinstance(content, list):
+            kept: Any = [part for part in content if not isinstance(part, dict) or not _is_blank(part.get("text", "x"))]
+        else:
+            kept = None if _is_blank(content) else content
+        if kept or message.get("tool_calls"):
+            filled.append({**message, "content": kept or None} if kept != content else message)
+        elif message.get("role") != "assistant":
+            filled.append({**message, "content": BRIDGE})
+    return filled
+
+
+def _is_blank(text: Any) -> bool:
+    return text is None or (isinstance(text, str) and not text.strip())
+
+
 def _shorten_ids(messages: list[Json]) -> list[Json]:
     return [_with_short_ids(message) for message in messages]
 
@@ -169,6 +190,13 @@ MESSAGE_REPAIRS = {
         add_user,
         "the model server refuses a conversation without a message of the user: a short one was added. Set "
         "`needs_user = true` in the model's profile",
+    ),
+    # Claude and Bedrock behind chat completions: anomalyco/opencode#31259, aws/aws-sdk-net PR 4015
+    "blank_texts": _make(
+        r"(?:text|content)\b[^\n]{0,60}?(?:non-(?:empty|whitespace)|\bis (?:empty|blank)|cannot be (?:empty|blank))"
+        r"|non-empty content",
+        _fill_blanks,
+        "the model server refuses blank texts: they were left out, or a short one was sent",
     ),
     # vllm-project/vllm#47734, anomalyco/opencode#12653
     "call_ids": _make(

@@ -80,6 +80,9 @@ def _change_items(body: Json, change: Callable[[list[Any]], list[Any]]) -> Json 
     return None if changed == items else {**body, "input": changed}
 
 
+_NAMED = ("reasoning", "message", "function_call", *_OUTPUTS, "custom_tool_call")
+
+
 def _remake_ids(items: list[Any]) -> list[Any]:
     return [_remake_id(item) if isinstance(item, dict) else item for item in items]
 
@@ -93,8 +96,27 @@ def _remake_id(item: Json) -> Json:
     return dict(complete_thought(left)) if kind == "reasoning" else left
 
 
-_NAMED = ("reasoning", "message", "function_call", *_OUTPUTS, "custom_tool_call")
+def _lift_tools(body: Json) -> Json | None:
+    """Return the body in which tools that items add are among the others; None if none does."""
+    items = _list_items(body)
+    added = [item for item in items if isinstance(item, dict) and item.get("type") == "additional_tools"]
+    tools = [tool for item in added for tool in item.get("tools") or ()]
+    if not added:
+        return None
+    return {
+        **body,
+        "input": [item for item in items if item not in added],
+        "tools": [*(body.get("tools") or ()), *tools],
+    }
+
+
 ITEM_REPAIRS = {
+    # mxyhi/token_proxy#307
+    "additional_tools": Repair(
+        re.compile(r"additional_tools", re.I),
+        _lift_tools,
+        "the model server knows no items with tools: these were sent among the others",
+    ),
     # jlcodes99/cockpit-tools#2090
     "item_ids": Repair(
         re.compile(r"\.id'?: [^\n]{0,100}?expected an id that", re.I),

@@ -70,6 +70,25 @@ def test_a_role_that_is_refused_even_so_is_the_users() -> None:
     assert repair([say("system", "b"), say("user")], words) == [say("user", "b\n\na")]
 
 
+@each_case(
+    "words",
+    [
+        "messages: text content blocks must contain non-whitespace text",
+        "messages: text content blocks must be non-empty",
+        "The text field in the ContentBlock object at messages.2.content.0 is blank.",
+        "messages.1: all messages must have non-empty content",
+    ],
+)
+def test_blank_texts_are_left_out_or_short_ones(words: str) -> None:
+    parts = [text(" "), IMAGE, text("b")]
+    messages = [say("user", parts), say("assistant", ""), call(), result(content="\n"), say("assistant", [text("")])]
+    sent = [say("user", parts[1:]), call(), result(content=BRIDGE)]
+    assert repair(messages, words) == sent
+    assert repair([say("user", " ")], words) == [say("user", BRIDGE)]
+    assert repair([say("user"), {**call(), "content": " "}], words) == [say("user"), call()]
+    assert repair([say("user"), call(), result()], words) is None
+
+
 @each_case("words", ["System role not supported", "This model does not support system messages."])
 def test_system_messages_are_with_the_user_where_none_are_taken(words: str) -> None:
     assert repair([say("system", "b"), say("user"), say("assistant")], words) == [

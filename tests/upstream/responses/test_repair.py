@@ -108,6 +108,15 @@ def test_media_stand_behind_results_where_these_may_have_none(words: str) -> Non
     assert repair(words, USER, second) is None
 
 
+def test_tools_of_items_are_among_the_others_where_such_items_are_refused() -> None:
+    words = "Unsupported Responses API input item type: 'additional_tools' None"
+    first, second = {"type": "function", "name": "f"}, {"type": "function", "name": "g"}
+    item: Json = {"type": "additional_tools", "role": "developer", "tools": [second]}
+    assert repair(words, item, USER, tools=[first]) == ask(USER, tools=[first, second])
+    assert repair(words, item, USER) == ask(USER, tools=[second])
+    assert repair(words, USER, tools=[first]) is None
+
+
 def test_ids_of_another_server_are_left_out_where_they_are_refused() -> None:
     words = "Invalid 'input[66].id': 'item_df7e'. Expected an ID that begins with 'rs'."
     thought = {"type": "reasoning", "summary": [], "encrypted_content": "E"}
