@@ -25,6 +25,8 @@ MAX_RETRY_AFTER = 120.0
 """The limit of a server's `Retry-After`, in seconds. A longer wait is cut to it."""
 MAX_PARAM_CHARS = 200
 """The limit of the name of a parameter that a server refuses."""
+_MAX_SPACES = 3
+"""In such a name. MiMo has a sentence there, and "Param Incorrect" as the message (decolua/9router#1321)."""
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -400,6 +402,9 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     inner = source.get("innererror")
     inner_code = inner.get("code") if isinstance(inner, dict) else None
     name = error if isinstance(error, str) and error != message else None
+    param = source.get("param")
+    if isinstance(param, str) and param.count(" ") > _MAX_SPACES:
+        message, param = f"{message}: {param}".removeprefix(": "), None
     words = " ".join(str(word) for word in (code, type_, inner_code, name, message) if word is not None)
     named = http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code"))
     fault = _classify(
@@ -413,7 +418,6 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
         detail=_find_detail(source),
         google=read_google_error(source, message, named if status is None or status < 400 else status),
     )
-    param = source.get("param")
     is_named = isinstance(param, str) and 0 < len(param) <= MAX_PARAM_CHARS
     return replace(fault, server_param=param) if is_named else fault
 

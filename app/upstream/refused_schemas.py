@@ -100,6 +100,29 @@ _LIMITS = frozenset(
 )
 
 
+def _demand_nothing(schema: Json) -> Json:
+    """Return the schema with a list of what it demands, also where it demands nothing."""
+    lacks = isinstance(schema.get("properties"), dict) and not isinstance(schema.get("required"), list)
+    return {**schema, "required": []} if lacks else schema
+
+
+def _relax_functions(body: Json) -> Json | None:
+    """Return the body whose functions may have any schema; None if they may already."""
+    tools = body.get("tools")
+    if not isinstance(tools, list):
+        return None
+    changed = [_relax(tool) for tool in tools]
+    return None if changed == tools else {**body, "tools": changed}
+
+
+def _relax(tool: Any) -> Any:
+    if not isinstance(tool, dict):
+        return tool
+    if isinstance(tool.get("function"), dict):
+        return {**tool, "function": _relax(tool["function"])}
+    return {**tool, "strict": False} if any(name in tool for name in _PARAMETERS) else tool
+
+
 def _write_for_google(schema: Json) -> Json:
     """Return the schema in the form of OpenAPI, with the names of types that the other APIs have."""
     written = _lower_types(write_openapi(schema))
@@ -133,6 +156,21 @@ SCHEMA_REPAIRS: dict[str, Repair] = {
         _merge_alternatives,
         "the model server takes no anyOf, oneOf or allOf at the top of parameters, so all properties were offered. Set "
         "`parameter_alternatives = false` in the model's profile",
+    ),
+    # OpenAI's Responses API, where functions are strict if they do not say otherwise, and OpenRouter, which uses it:
+    # kevinwatt/mysql-mcp#5, openai/codex#7758
+    "strict_schemas": Repair(
+        re.compile(
+            r"schema for function\b[^\n]{0,200}?(?:'required' is required|'additionalproperties' is required)", re.I
+        ),
+        _relax_functions,
+        "the model server refused a schema because functions are strict there: they were sent with `strict: false`",
+    ),
+    # anomalyco/opencode#35528
+    "required": _make(
+        r"\b(?:null|none) is not of type .{0,2}array|\brequired\b[^\n]{0,20}?must be an? (?:array|list)",
+        lambda schema: map_schemas(schema, _demand_nothing),
+        "the model server demands `required` in each schema of an object: it was added where a schema had none",
     ),
     # OpenAI, LM Studio's templates, Google: codexu/note-gen#1227, NousResearch/hermes-agent#71874
     "items": _make(

@@ -434,3 +434,12 @@ def test_what_zod_finds_has_its_place() -> None:
         "metadata": {"raw": json.dumps(found)},
     }
     assert faults.from_object(body, 400).message == "tools.1: Invalid input"
+
+
+def test_a_sentence_in_the_place_of_a_parameter_is_a_part_of_the_message() -> None:
+    said = "The reasoning_content in the thinking mode must be passed back to the API."
+    error = {"code": "400", "message": "Param Incorrect", "param": said, "type": ""}
+    fault = faults.from_body(json.dumps({"error": error}).encode(), 400)
+    assert (fault.code, fault.message, fault.server_param) == ("invalid_request", f"Param Incorrect: {said}", None)
+    named = faults.from_body(json.dumps({"error": {**error, "param": "messages"}}).encode(), 400)
+    assert (named.message, named.server_param) == ("Param Incorrect", "messages")

@@ -142,6 +142,38 @@ def test_limits_of_values_become_words_where_a_server_refuses_them(message: str)
         assert repair(offer(api, sent), message, api) is None
 
 
+@each_case(
+    "message",
+    [
+        "Invalid schema for function 'f': In context=(), 'required' is required to be supplied and to be an array.",
+        "Invalid schema for function 'f': In context=(), 'additionalProperties' is required to be supplied and false.",
+    ],
+)
+def test_functions_are_not_strict_where_their_schemas_are_refused_for_that(message: str) -> None:
+    schema = hold(a={})
+    for api, name in (("responses", "parameters"), ("chat_completions", "parameters"), ("messages", "input_schema")):
+        body = offer(api, schema)
+        given, *others = body["tools"]
+        relaxed: Json = {"name": "f", name: schema, "strict": False}
+        if api == "chat_completions":
+            relaxed = {"function": relaxed}
+        sent = {**body, "tools": [{**given, **relaxed}, *others]}
+        assert repair(body, message, api) == sent
+        assert repair(sent, message, api) is None
+    assert repair({"model": "m", "messages": []}, message, "responses") is None
+
+
+def test_each_object_says_what_it_demands_where_a_server_wants_that() -> None:
+    message = "Invalid schema for function 'f': null is not of type \"array\""
+    inner, demanding = hold(b={}), {**hold(c={}), "required": ["c"]}
+    sent = {**hold(a={**inner, "required": []}, d=demanding, required={"type": "string"}), "required": []}
+    for api in APIS:
+        assert repair(offer(api, hold(a=inner, d=demanding, required={"type": "string"})), message, api) == offer(
+            api, sent
+        )
+        assert repair(offer(api, sent), message, api) is None
+
+
 def test_another_refusal_changes_no_schema() -> None:
     body = offer("chat_completions", hold(a={"type": "array"}))
     for message in ("Invalid schema for function 'f': ...", "tools[0].function_declarations[0].name: invalid", "items"):
@@ -161,5 +193,8 @@ def test_a_long_refusal_is_read_in_linear_time() -> None:
         "unsupported json schema ",
         "schema field ",
         "generation_config.respons",
+        "schema for function ",
+        "null is not of type ",
+        "required ",
     ):
         assert linear(partial(refuse, word), 500)

@@ -87,6 +87,20 @@ def _fill_reasoning(messages: list[Json]) -> list[Json]:
     ]
 
 
+def _fill_content(messages: list[Json]) -> list[Json]:
+    return [{**message, "content": ""} if message.get("content") is None else message for message in messages]
+
+
+def _forget_last(messages: list[Json]) -> list[Json]:
+    """Return the messages with no reasoning in the last one, if that is one of the assistant."""
+    if not messages or messages[-1].get("role") != "assistant":
+        return messages
+    return [*messages[:-1], {name: value for name, value in messages[-1].items() if name not in _REASONING}]
+
+
+_REASONING = ("reasoning", "reasoning_content", "reasoning_details", "thinking_blocks")
+
+
 def _fill_blanks(messages: list[Json]) -> list[Json]:
     """Return the messages without blank texts. One of the assistant that has nothing else is left out; another one gets
     a short text."""
@@ -190,6 +204,20 @@ MESSAGE_REPAIRS = {
         add_user,
         "the model server refuses a conversation without a message of the user: a short one was added. Set "
         "`needs_user = true` in the model's profile",
+    ),
+    # OpenAI: docker/docker-agent#63
+    "empty_content": _make(
+        r"\bcontent\b[^\n]{0,60}?(?:got null|(?:must not|cannot|can't) be (?:null|none)|none is not an allowed)|"
+        r"invalid type: null, expected (?:a )?string",
+        _fill_content,
+        'the model server takes no null as content: an empty text was sent. Set `empty_content = "empty"` in the '
+        "model's profile",
+    ),
+    # Claude behind chat completions: tailcallhq/forgecode#1195
+    "last_reasoning": _make(
+        r"in the final position cannot contain .?thinking",
+        _forget_last,
+        "the model server takes no reasoning in the last message: it was left out",
     ),
     # Claude and Bedrock behind chat completions: anomalyco/opencode#31259, aws/aws-sdk-net PR 4015
     "blank_texts": _make(

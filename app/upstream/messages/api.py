@@ -9,7 +9,8 @@ from app.upstream.messages.own import build_own, write_own_beginning
 from app.upstream.messages.passed_body import build_passed
 from app.upstream.messages.passing import PassingAssembler
 from app.upstream.messages.repair import (
-    MARK_REPAIR,
+    BLOCK_REPAIR,
+    MARK_REPAIRS,
     MEDIA_REPAIRS,
     PREFILL_REPAIR,
     SYSTEM_REPAIRS,
@@ -70,7 +71,8 @@ API = Api(
         **PREFILL_REPAIR,
         **SYSTEM_REPAIRS,
         **THINKING_REPAIRS,
-        **MARK_REPAIR,
+        **MARK_REPAIRS,
+        **BLOCK_REPAIR,
         **MEDIA_REPAIRS,
     },
     write_beginning=write_beginning,

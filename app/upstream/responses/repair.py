@@ -96,6 +96,13 @@ def _remake_id(item: Json) -> Json:
     return dict(complete_thought(left)) if kind == "reasoning" else left
 
 
+def _drop_nulls(items: list[Any]) -> list[Any]:
+    return [
+        {name: value for name, value in item.items() if value is not None} if isinstance(item, dict) else item
+        for item in items
+    ]
+
+
 def _lift_tools(body: Json) -> Json | None:
     """Return the body in which tools that items add are among the others; None if none does."""
     items = _list_items(body)
@@ -111,6 +118,12 @@ def _lift_tools(body: Json) -> Json | None:
 
 
 ITEM_REPAIRS = {
+    # xAI: Wei-Shaw/sub2api#4237
+    "null_fields": Repair(
+        re.compile(r"untagged enum \w{0,40}input|invalid type: null|\bgot null", re.I),
+        lambda body: _change_items(body, _drop_nulls),
+        "the model server refused an item: those fields that are null were left out",
+    ),
     # mxyhi/token_proxy#307
     "additional_tools": Repair(
         re.compile(r"additional_tools", re.I),

@@ -89,6 +89,28 @@ def test_blank_texts_are_left_out_or_short_ones(words: str) -> None:
     assert repair([say("user"), call(), result()], words) is None
 
 
+@each_case(
+    "words",
+    [
+        "Invalid value for 'content': expected a string, got null.",
+        "messages[1].content cannot be null",
+        "messages[1]: invalid type: null, expected a string at line 1 column 90",
+    ],
+)
+def test_content_is_an_empty_text_where_null_is_refused(words: str) -> None:
+    assert repair([say("user"), call(), result()], words) == [say("user"), {**call(), "content": ""}, result()]
+    assert repair([say("user"), {**call(), "content": ""}], words) is None
+
+
+def test_the_last_message_has_no_reasoning_where_none_may_be() -> None:
+    words = "an `assistant` message in the final position cannot contain `thinking`."
+    thought = say("assistant", reasoning_content="t", reasoning_details=[])
+    assert repair([say("user"), thought, say("user"), thought], words) == [
+        *(say("user"), thought, say("user"), say("assistant"))
+    ]
+    assert repair([say("user"), thought, say("user")], words) is None
+
+
 @each_case("words", ["System role not supported", "This model does not support system messages."])
 def test_system_messages_are_with_the_user_where_none_are_taken(words: str) -> None:
     assert repair([say("system", "b"), say("user"), say("assistant")], words) == [
@@ -253,6 +275,8 @@ def test_only_a_refusal_changes_messages() -> None:
         "id': ",
         "image ",
         "does not support ",
+        "content text ",
+        "content must not ",
     ],
 )
 def test_a_long_refusal_is_read_in_linear_time(word: str) -> None:

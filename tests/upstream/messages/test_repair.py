@@ -261,6 +261,35 @@ def test_fields_of_cache_marks_that_are_refused_are_left_out() -> None:
         assert repair(words, write()) is None
 
 
+def test_marks_of_parts_are_those_of_the_result_where_a_server_wants_that() -> None:
+    words = "messages.0.content.0.tool_result.content.1.cache_control: cache_control may not be specified within"
+    mark = {"cache_control": {"type": "ephemeral"}}
+    part = {"type": "text", "text": "r"}
+
+    def write(*parts: Any, **more: Any) -> Json:
+        block = {"type": "tool_result", "tool_use_id": "t", "content": list(parts), **more}
+        return ask({"role": "user", "content": [block]})
+
+    assert repair(words, write(part, {**part, **mark}, "odd")) == write(part, part, "odd", **mark)
+    assert repair(words, write(part, **mark)) is None
+    assert repair(words, ask(USER, RETURNED)) is None
+
+
+def test_content_is_blocks_where_a_server_finds_none_in_a_text() -> None:
+    assert repair("Empty input messages", ask(USER, RETURNED)) == ask({"role": "user", "content": [ASKED]}, RETURNED)
+    assert repair("Empty input messages", ask(RETURNED)) is None
+
+
+def test_the_last_message_has_no_thought_where_none_may_be() -> None:
+    words = "messages.1.content.0: an `assistant` message in the final position cannot contain `thinking`."
+    text = {"type": "text", "text": "I"}
+    thought = {"role": "assistant", "content": [THOUGHT, text]}
+    sent = ask(USER, thought, USER, {"role": "assistant", "content": [text]})
+    assert repair(words, ask(USER, thought, USER, thought)) == sent
+    assert repair(words, sent) is None
+    assert repair(words, ask(USER, {"role": "assistant", "content": [THOUGHT]})) is None
+
+
 IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 FILE: Json = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}}
 

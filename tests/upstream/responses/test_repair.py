@@ -108,6 +108,13 @@ def test_media_stand_behind_results_where_these_may_have_none(words: str) -> Non
     assert repair(words, USER, second) is None
 
 
+def test_items_have_no_fields_that_are_null_where_these_are_refused() -> None:
+    words = "Failed to deserialize the JSON body: data did not match any variant of untagged enum ModelInput"
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "E"}
+    assert repair(words, {**thought, "content": None, "status": None}, USER) == ask(thought, USER)
+    assert repair(words, thought, USER) is None
+
+
 def test_tools_of_items_are_among_the_others_where_such_items_are_refused() -> None:
     words = "Unsupported Responses API input item type: 'additional_tools' None"
     first, second = {"type": "function", "name": "f"}, {"type": "function", "name": "g"}
