@@ -13,7 +13,7 @@ from app.upstream.refused_images import count_images, keep_newest
 from app.upstream.refused_limits import find_largest, find_room, lower_limits
 from app.upstream.refused_names import read_name_rule, rename_functions
 from app.upstream.refused_values import change_effort, change_roles, change_thinking, find_values
-from app.upstream.unknown_fields import drop_fields, find_unknown_fields
+from app.upstream.unknown_fields import drop_fields, find_unknown_fields, is_option
 
 Json = dict[str, Any]
 _SWITCHES = ("enable_thinking", "thinking_budget")
@@ -107,6 +107,25 @@ def _trim_last(body: Json, _: str) -> Json | None:
     return None if trimmed == content else {**body, "messages": [*messages[:-1], {**messages[-1], "content": trimmed}]}
 
 
+_PAIR = re.compile(
+    r"(?<!\w)(\w{1,40})\W{1,3}(?:and|or) \W?(\w{1,40})\W? (?:cannot|can't|can not|may not|must not) (?:both )?be "
+    r"(?:both )?(?:specified|set|used|given|provided|present)\b",
+    re.IGNORECASE,
+)
+"""Claude: "`temperature` and `top_p` cannot both be specified for this model" (Vali-98/ChatterUI#564)."""
+
+
+def _find_pair(fault: Fault) -> str:
+    found = _PAIR.search(fault.message)
+    return " ".join(found.groups()) if found else ""
+
+
+def _drop_second(body: Json, named: str) -> Json | None:
+    """Return the body without the second of two fields, if it has both, and this one is an option."""
+    first, second = named.split(" ")
+    return drop_fields(body, [second]) if first in body and is_option(second) else None
+
+
 _LIMIT_LOWERED = "the limit was lowered to {}. Set max_output_tokens in the model's profile"
 FUNCTION_NAMES = "function names"
 """This rule alone changes what is in the reply, too."""
@@ -154,6 +173,9 @@ RULES: Mapping[str, Rule] = {
         lambda fault: "space" if "trailing whitespace" in fault.message else "",
         "the model server takes no white space at the end of the assistant's last message: it was left out",
         _trim_last,
+    ),
+    "one of two": Rule(
+        _find_pair, "of two options, the model server takes one ({}): the second was left out", _drop_second
     ),
     "largest limit": Rule(
         find_largest, f"the model server takes no larger limit of output tokens: {_LIMIT_LOWERED}", lower_limits

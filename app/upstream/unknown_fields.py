@@ -60,6 +60,11 @@ _VALUES = frozenset({"arguments", "args", "response", "output", "metadata", "def
 """Fields whose values are the client's own."""
 
 
+def is_option(name: str) -> bool:
+    """Whether a field of a body does not say what is asked for."""
+    return name not in _NEEDED
+
+
 def find_unknown_fields(message: str) -> tuple[str, ...]:
     """Return the fields that a server says it does not know, as `drop_fields` takes them: `name` for one at the top of
     the body, `tools.*.name` for one of functions, `*.name` for any other one. Empty if there are more than `_MOST`."""

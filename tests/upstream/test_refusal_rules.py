@@ -51,6 +51,26 @@ def test_only_functions_are_offered_where_other_tools_are_refused(message: str, 
     ]
 
 
+@each_case(
+    ("message", "left"),
+    [
+        # Vali-98/ChatterUI#564
+        ("`temperature` and `top_p` cannot both be specified for this model. Please use only one.", ["temperature"]),
+        ("'top_p' and 'temperature' can't be set together", ["top_p"]),
+        ("temperature and messages cannot both be specified", None),
+        ("top_p and min_p cannot both be specified", None),
+    ],
+)
+def test_of_two_options_one_is_left_out_where_both_are_refused(message: str, left: list[str] | None) -> None:
+    given = {"temperature": 0.5, "top_p": 0.9}
+    fault = Fault("invalid_request", message, False, 400)
+    for api in ("messages", "chat_completions"):
+        body = msgspec.json.encode({"model": "m", "messages": [], **given})
+        repaired = repair_refused(find_api(api), body, fault)
+        sent = None if repaired is None else msgspec.json.decode(repaired.data)
+        assert (None if sent is None else [name for name in sent if name in given]) == left
+
+
 @each_case("content", ["Roses are \n", [{"type": "image"}, {"type": "text", "text": "Roses are \n"}]])
 def test_white_space_at_the_end_of_the_last_message_is_left_out(content: Any) -> None:
     words = "messages: final assistant content cannot end with trailing whitespace"
@@ -68,6 +88,6 @@ def test_white_space_at_the_end_of_the_last_message_is_left_out(content: Any) ->
     assert send(user) is None and send() is None
 
 
-@each_case("word", ["tools.0.type ", "unsupported a tool ", "tool type a", "only function a"])
+@each_case("word", ["tools.0.type ", "unsupported a tool ", "tool type a", "only function a", "a and ", "a" * 9])
 def test_a_long_refusal_is_read_in_linear_time(word: str) -> None:
     assert linear(lambda size: repair([{"type": "x"}], word * size), 500)

@@ -219,10 +219,11 @@ MESSAGE_REPAIRS = {
         _forget_last,
         "the model server takes no reasoning in the last message: it was left out",
     ),
-    # Claude and Bedrock behind chat completions: anomalyco/opencode#31259, aws/aws-sdk-net PR 4015
+    # Claude and Bedrock behind chat completions: anomalyco/opencode#31259, aws/aws-sdk-net PR 4015; Mistral:
+    # OpenHands/OpenHands#8685
     "blank_texts": _make(
         r"(?:text|content)\b[^\n]{0,60}?(?:non-(?:empty|whitespace)|\bis (?:empty|blank)|cannot be (?:empty|blank))"
-        r"|non-empty content",
+        r"|non-empty content|either .?content.? or .?tool_calls",
         _fill_blanks,
         "the model server refuses blank texts: they were left out, or a short one was sent",
     ),

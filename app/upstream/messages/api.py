@@ -9,7 +9,7 @@ from app.upstream.messages.own import build_own, write_own_beginning
 from app.upstream.messages.passed_body import build_passed
 from app.upstream.messages.passing import PassingAssembler
 from app.upstream.messages.repair import (
-    BLOCK_REPAIR,
+    BLOCK_REPAIRS,
     MARK_REPAIRS,
     MEDIA_REPAIRS,
     PREFILL_REPAIR,
@@ -72,7 +72,7 @@ API = Api(
         **SYSTEM_REPAIRS,
         **THINKING_REPAIRS,
         **MARK_REPAIRS,
-        **BLOCK_REPAIR,
+        **BLOCK_REPAIRS,
         **MEDIA_REPAIRS,
     },
     write_beginning=write_beginning,

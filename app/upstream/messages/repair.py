@@ -313,14 +313,30 @@ def _write_blocks(body: dict[str, Any]) -> dict[str, Any] | None:
     return None if messages == body["messages"] else {**body, "messages": messages}
 
 
-BLOCK_REPAIR = {
+def _keep_visible_stops(body: dict[str, Any]) -> dict[str, Any] | None:
+    given = body.get("stop_sequences")
+    if not isinstance(given, list):
+        return None
+    kept = [stop for stop in given if not isinstance(stop, str) or stop.strip()]
+    if kept == given:
+        return None
+    return {**body, "stop_sequences": kept} if kept else _without("stop_sequences", body)
+
+
+BLOCK_REPAIRS = {
+    # BerriAI/litellm#3286
+    "stops": Repair(
+        re.compile(r"stop.sequences?\b[^\n]{0,60}?non-(?:whitespace|empty)", re.I),
+        _keep_visible_stops,
+        "the model server takes no white space alone as a stop sequence: it was left out",
+    ),
+    # anomalyco/opencode#42091
     "blocks": Repair(
         re.compile(r"empty input messages|content'?: input should be a valid (?:list|array)", re.I),
         _write_blocks,
         "the model server takes no texts as content: they were sent as blocks",
-    )
+    ),
 }
-"""anomalyco/opencode#42091."""
 
 
 def _move_media(body: dict[str, Any]) -> dict[str, Any] | None:

@@ -118,6 +118,12 @@ def _lift_tools(body: Json) -> Json | None:
 
 
 ITEM_REPAIRS = {
+    # The ChatGPT backend: QuantumNous/new-api PR 5031
+    "stream": Repair(
+        re.compile(r"stream\W{0,3} must be (?:set to )?true", re.I),
+        lambda body: None if body.get("stream") is True else {**body, "stream": True},
+        'the model server only streams: it was asked for a stream. Set `stream = "always"` in the model\'s profile',
+    ),
     # xAI: Wei-Shaw/sub2api#4237
     "null_fields": Repair(
         re.compile(r"untagged enum \w{0,40}input|invalid type: null|\bgot null", re.I),

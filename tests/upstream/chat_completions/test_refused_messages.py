@@ -77,6 +77,7 @@ def test_a_role_that_is_refused_even_so_is_the_users() -> None:
         "messages: text content blocks must be non-empty",
         "The text field in the ContentBlock object at messages.2.content.0 is blank.",
         "messages.1: all messages must have non-empty content",
+        "Assistant message must have either content or tool_calls, but not none.",
     ],
 )
 def test_blank_texts_are_left_out_or_short_ones(words: str) -> None:

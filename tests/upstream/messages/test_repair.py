@@ -280,6 +280,14 @@ def test_content_is_blocks_where_a_server_finds_none_in_a_text() -> None:
     assert repair("Empty input messages", ask(RETURNED)) is None
 
 
+def test_stop_sequences_of_white_space_alone_are_left_out_where_they_are_refused() -> None:
+    words = "stop_sequences: each stop sequence must contain non-whitespace"
+    assert repair(words, ask(USER, stop_sequences=["\n", "END"])) == ask(USER, stop_sequences=["END"])
+    assert repair(words, ask(USER, stop_sequences=["\n"])) == ask(USER)
+    assert repair(words, ask(USER, stop_sequences=["END"])) is None
+    assert repair(words, ask(USER)) is None
+
+
 def test_the_last_message_has_no_thought_where_none_may_be() -> None:
     words = "messages.1.content.0: an `assistant` message in the final position cannot contain `thinking`."
     text = {"type": "text", "text": "I"}

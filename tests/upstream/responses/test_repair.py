@@ -108,6 +108,22 @@ def test_media_stand_behind_results_where_these_may_have_none(words: str) -> Non
     assert repair(words, USER, second) is None
 
 
+def test_a_server_that_only_streams_is_asked_for_a_stream_whose_reply_is_whole_for_the_caller() -> None:
+    reply = {"id": "r", "object": "response", "status": "completed", "output": [], "model": "m"}
+    event = f"event: response.completed\ndata: {json.dumps({'type': 'response.completed', 'response': reply})}\n\n"
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if json.loads(request.content).get("stream") is not True:
+            return httpx.Response(400, json={"detail": "Stream must be set to true"})
+        return httpx.Response(200, content=event, headers={"content-type": "text/event-stream"})
+
+    server = ModelServer(answer)
+    with Running(SETTINGS, server) as gateway:
+        answered = gateway.post("/v1/responses", {"model": "m", "input": "Hi"})
+    assert (answered.status, answered.json["status"], len(server.requests)) == (200, "completed", 2)
+    assert "only streams" in answered.json["parley"]["warnings"][0]
+
+
 def test_items_have_no_fields_that_are_null_where_these_are_refused() -> None:
     words = "Failed to deserialize the JSON body: data did not match any variant of untagged enum ModelInput"
     thought = {"type": "reasoning", "summary": [], "encrypted_content": "E"}
