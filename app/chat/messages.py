@@ -100,6 +100,8 @@ class ToolCall(Struct, frozen=True, tag_field="kind", tag="tool_call", eq=False)
 
 BRIDGE = "..."
 """The text of a message that is inserted only for the order of roles."""
+INTERRUPTED = "The call was interrupted, so it has no result."
+"""The text of a result that is inserted because each call needs one."""
 ERROR_TEXT = "Error"
 """The text of a result that is an error and says nothing: an empty text would look like a success."""
 

@@ -43,11 +43,10 @@ from app.runtime.ticker import Ticker
 from app.steps import pipeline
 from app.steps.token_logprobs import LogprobsStage
 from app.upstream import causes, faults
-from app.upstream.api import Api, RepairedBody, apply_repairs, find_api, repair_refused, should_stream
+from app.upstream.api import Api, apply_repairs, find_api, find_renamed, repair_refused, should_stream
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.http.transport import ResponseBody
-from app.upstream.refused_betas import WARNING as BETAS_REFUSED
-from app.upstream.refused_betas import leave_out_betas
+from app.upstream.refused_betas import Headers
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.stream import UpstreamStream
 from app.usage.meter import CallMeter
@@ -103,6 +102,15 @@ class _Call(Struct, frozen=True):
     def is_over(self) -> bool:
         """Whether the deadline has passed, or is less than a tick of the clock away."""
         return self.deadline is not None and _loop_time() + _CLOCK_TICK_SECONDS >= self.deadline
+
+
+class _Opened(Struct, frozen=True):
+    """A response, and what was changed in the body that it answers."""
+
+    body: ResponseBody
+    warnings: list[str]
+    renamed: dict[str, str]
+    """Functions that were sent by another name: the given one by that."""
 
 
 class UpstreamCaller:
@@ -442,16 +450,20 @@ class UpstreamCaller:
         profile = prepared.route.deployments[index].profile
         if profile.session_header is not None and prepared.request.session:
             headers.append((profile.session_header.encode(), prepared.request.session.hex().encode()))
-        if passed:
-            stages = pipeline.passed_reply_stages(prepared.request, profile, reply_id)
-        else:
-            report = partial(self._report_text_tools, prepared.route.model, target.name)
-            stages = pipeline.reply_stages(prepared.request, profile, reply_id, report)
         api = find_api(target.api)
         if prepared.is_own(index):
             headers += prepared.headers
         elif api.list_headers is not None:
             headers += api.list_headers(profile)
+        path = None  # that of the API
+        if api.make_path is not None:
+            path = api.make_path(prepared.route.deployments[index].model, streams)
+        opened = await self._open_body(target, api, path, prepared.bodies[index], headers, exchange.attempts)
+        if passed:
+            stages = pipeline.passed_reply_stages(prepared.request, profile, reply_id, opened.renamed)
+        else:
+            report = partial(self._report_text_tools, prepared.route.model, target.name)
+            stages = pipeline.reply_stages(prepared.request, profile, reply_id, report, opened.renamed)
         if api.needs_max_tokens and not passed and find_max_tokens({}, prepared.request.params) is None:
             stages.append(DefaultLimitStage(profile.default_max_tokens))
         if exchange.fallback_model is not None:
@@ -462,15 +474,11 @@ class UpstreamCaller:
         if asks_logprobs and scored is not None and pipeline.carries_logprobs(prepared.request, profile):
             record = TokenRecord()
             stages, make_reader = [LogprobsStage(record, stages)], partial(scored, record)
-        path = None  # that of the API
-        if api.make_path is not None:
-            path = api.make_path(prepared.route.deployments[index].model, streams)
-        body, changes = await self._open_body(target, api, path, prepared.bodies[index], headers, exchange.attempts)
-        stages += map(WarningStage, changes)
+        stages += map(WarningStage, opened.warnings)
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
         exchange.attach(
             UpstreamStream(
-                body,
+                opened.body,
                 reply_id,
                 stages,
                 target,
@@ -521,33 +529,30 @@ class UpstreamCaller:
         api: Api,
         path: str | None,
         data: bytes,
-        headers: Sequence[tuple[bytes, bytes]],
+        headers: Headers,
         attempts: AttemptLog,
-    ) -> tuple[ResponseBody, list[str]]:
-        """Send a body, and once more without what the server has refused of it, if that can be left out. Returns the
-        response's body, and what was changed in the one that it answers. Raises UpstreamFailed."""
+    ) -> _Opened:
+        """Send a body, and once more without what the server has refused of it, if that can be left out. Raises
+        UpstreamFailed."""
+        given = data
         key = (attempts.caller, target.name, target.base_url, path or "")
         known, warnings, made = self._repairs.get(key, ()), list[str](), list[str]()
         if known:
-            data, warnings = apply_repairs(api, data, known)
+            data, headers, warnings = apply_repairs(api, data, headers, known)
         while True:
             try:
-                opened = await self._client.open(target, data, headers, path, attempts.recorder)
+                body = await self._client.open(target, data, headers, path, attempts.recorder)
             except UpstreamFailed as failure:
                 if len(made) == _MAX_REPAIRS:
                     raise
-                left = leave_out_betas(headers, failure.fault)
-                if left is None:
-                    repaired = repair_refused(api, data, failure.fault)
-                else:
-                    repaired, headers = RepairedBody(data, BETAS_REFUSED, ""), left
+                repaired = repair_refused(api, data, failure.fault, headers)
                 if repaired is None:
                     raise
             else:
                 if made:
                     self._remember_repairs(key, made)
-                return opened, warnings
-            data, warnings = repaired.data, [*warnings, repaired.warning]
+                return _Opened(body, warnings, find_renamed(given, [*known, *made]))
+            data, headers, warnings = repaired.data, repaired.headers, [*warnings, repaired.warning]
             made.append(repaired.name)
 
     def _remember_repairs(self, key: _RepairKey, made: Sequence[str]) -> None:

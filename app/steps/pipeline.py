@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from app.chat.attachments import Attachment
 from app.chat.known_conversation import add_up
-from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolCall, ToolResult
+from app.chat.messages import NOTHING, ChatRequest, Media, Message, TokenCounter, Tool, ToolCall, ToolResult
 from app.chat.stage import Stage
 from app.chat.template_tokens import THINK_TAGS, WITH_HARMONY
 from app.errors import InvalidInput
@@ -234,10 +234,15 @@ def _strip_unknown_marks(request: ChatRequest, profile: Profile, *, is_prompted:
 
 
 def reply_stages(
-    request: ChatRequest, profile: Profile, reply_id: str, report: Callable[[str], None] | None = None
+    request: ChatRequest,
+    profile: Profile,
+    reply_id: str,
+    report: Callable[[str], None] | None = None,
+    renamed: Mapping[str, str] = NOTHING,
 ) -> list[Stage]:
     """Return the stages for the reply to this request, as the caller made it, in order. `report` is called with the
-    family of calls in text that was found without a setting.
+    family of calls in text that was found without a setting. `renamed` are the functions that this attempt gave other
+    names because the server refused theirs.
 
     Names of functions come first, so that every other stage sees those that the caller knows. Reasoning is parsed
     before the rest, so that stop words and calls inside it are not recognised. Stop words come before calls, which they
@@ -249,6 +254,8 @@ def reply_stages(
         stages.append(UnaskedReasoningStage())
     if not profile.reports_length and (limit := find_unreported_limit(request, profile)) is not None:
         stages.append(ReplyLengthStage(limit))
+    if renamed:
+        stages.append(FunctionNameStage(renamed))
     if request.tools and (names := find_renamed(request, profile)):
         stages.append(FunctionNameStage(names))
     prompted = uses_prompted_tools(request, profile) is not None
@@ -295,10 +302,12 @@ def _list_think_tags(request: ChatRequest, profile: Profile) -> tuple[tuple[str,
     return THINK_TAGS if request.tools or profile.text_tools != "auto" else WITH_HARMONY
 
 
-def passed_reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:
+def passed_reply_stages(
+    request: ChatRequest, profile: Profile, reply_id: str, renamed: Mapping[str, str] = NOTHING
+) -> list[Stage]:
     """Return the stages for the reply to a client's own body, which has the server's own events while the stages of
     every reply change nothing."""
-    stages = reply_stages(request, profile, reply_id)
+    stages = reply_stages(request, profile, reply_id, renamed=renamed)
     return [PassingStage(stages)] if stages else []
 
 

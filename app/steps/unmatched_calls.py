@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from app.chat.messages import ChatRequest, Message, Text, ToolCall, ToolResult
+from app.chat.messages import INTERRUPTED, ChatRequest, Message, Text, ToolCall, ToolResult
 from app.openai_messages.grouping import find_unmatched_calls
 from app.openai_messages.groups import UnmatchedCalls
 
-INTERRUPTED = "The call was interrupted, so it has no result."
 _HEAD = "The result of a call that this conversation does not have"
 
 

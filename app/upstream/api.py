@@ -17,9 +17,10 @@ from app.chat.token_record import TokenRecord
 from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
 from app.upstream.causes import REASONING_REFUSED
-from app.upstream.refused_limits import lower_limits
+from app.upstream.refusal_rules import FUNCTION_NAMES, RULES, VALUE_RULES, Rule
+from app.upstream.refused_betas import Headers
+from app.upstream.refused_names import find_given_names
 from app.upstream.reply.reader import ReplyReader
-from app.upstream.unknown_fields import drop_fields, find_unknown_fields
 
 ApiName: TypeAlias = Literal["chat_completions", "responses", "messages", "gemini"]
 """Each is also the name of its package, whose module `api` has its `API`."""
@@ -41,6 +42,17 @@ class Repair(Struct, frozen=True):
     """Further bodies of the caller for the model need it, too."""
     keeps_reasoning: bool = False
     """It is tried before opaque reasoning that a server cannot verify is left out."""
+
+    def find(self, fault: Fault) -> str | None:
+        return "" if self.refused.search(fault.message) else None
+
+    def apply(self, body: dict[str, Any], headers: Headers, named: str) -> tuple[dict[str, Any], Headers] | None:
+        """Return the changed request, as `Rule` does; None if there is nothing to change."""
+        changed = self.change(body)
+        return None if changed is None else (changed, headers)
+
+    def warn(self, named: str) -> str:
+        return self.warning
 
 
 class Api(Struct, frozen=True):
@@ -112,8 +124,6 @@ class Api(Struct, frozen=True):
     """Returns a body without the opaque reasoning that its server has refused; None if it has none."""
     repairs: Mapping[str, Repair] = {}
     """Changes that are made once a server has refused a body, and then of all bodies for that model, by name."""
-    switches: tuple[str, ...] = ()
-    """Fields by which thinking is switched at many servers, while others refuse a request with an unknown field."""
     needs_max_tokens: bool = False
     """Each body has a limit of output tokens: the profile's `default_max_tokens`, where the request has none."""
     write_beginning: WriteBeginning | None = None
@@ -160,95 +170,69 @@ class Api(Struct, frozen=True):
         return {name: prefix + api_key, **self.headers}
 
 
+_NAMED = ": "
 REASONING_LEFT_OUT = (
     "the model server refused the reasoning of earlier turns, which it cannot verify: the request was sent without it"
 )
-_SWITCH_LEFT_OUT = (
-    "the model server does not know the switch or the budget of thinking ({}): the request was sent without it. Set "
-    "`thinking_switch` in the model's profile"
-)
-_UNKNOWN_LEFT_OUT = "the model server does not know {}: the request was sent without it"
-_UNKNOWN = "unknown fields: "
-"""With this begins the name of a repair that leaves out the fields that follow."""
-_LIMIT_LOWERED = (
-    "the model server has no room for as many output tokens as were asked for: the limit was lowered to what it takes. "
-    "Set max_output_tokens in the model's profile"
-)
 
 
-class RepairedBody(Struct, frozen=True):
-    """A body that is sent once more, without what the server has refused, and the warning that says so."""
+class Repaired(Struct, frozen=True):
+    """A request that is sent once more, without what the server has refused, and the warning that says so."""
 
     data: bytes
+    headers: Headers
     warning: str
     name: str = ""
-    """That of the repair, if further bodies of the caller for the model need it, too."""
+    """That of the repair, if further requests of the caller for the model need it, too; behind a colon is what the
+    server named."""
 
 
-def apply_repairs(api: Api, body: bytes, names: Iterable[str]) -> tuple[bytes, list[str]]:
-    """Return a body with the repairs that its model is known to need, and their warnings."""
-    changed, warnings = msgspec.json.decode(body), []
+def _list_repairs(api: Api) -> dict[str, Repair | Rule]:
+    """Return all repairs of an API in the order in which they are tried."""
+    return {**VALUE_RULES, **api.repairs, **RULES}
+
+
+def apply_repairs(api: Api, body: bytes, headers: Headers, names: Iterable[str]) -> tuple[bytes, Headers, list[str]]:
+    """Return a body and headers with the repairs that their model is known to need, and the warnings."""
+    given, warnings = msgspec.json.decode(body), list[str]()
+    changed = given
     for name in names:
-        if name.startswith(_UNKNOWN):
-            repaired, warning = _drop_unknown(changed, name.removeprefix(_UNKNOWN).split(" "))
-        else:
-            repaired, warning = api.repairs[name].change(changed), api.repairs[name].warning
+        kind, _, named = name.partition(_NAMED)
+        repair = _list_repairs(api)[kind]
+        repaired = repair.apply(changed, headers, named)
         if repaired is not None:
-            changed = repaired
-            warnings.append(warning)
-    return (msgspec.json.encode(changed) if warnings else body), warnings
+            changed, headers = repaired
+            warnings.append(repair.warn(named))
+    return (body if changed is given else msgspec.json.encode(changed)), headers, warnings
 
 
-def repair_refused(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
-    """Return the body that is sent instead of a refused one: without opaque reasoning that the server cannot verify,
-    that of another account, another model or another prefix, without a switch of thinking that it does not know, or
-    with one of the API's repairs, or without fields that it does not know. None if that is not why it was refused."""
+def repair_refused(api: Api, body: bytes, fault: Fault, headers: Headers = ()) -> Repaired | None:
+    """Return the request that is sent instead of a refused one: with one of the API's repairs, or by one of the rules
+    for all APIs, or without opaque reasoning that the server cannot verify, that of another account, another model or
+    another prefix. None if none of them is why it was refused."""
     cannot_verify = fault.cause == REASONING_REFUSED.word
     if not cannot_verify and fault.code != "invalid_request":
         return None
-    for name, repair in api.repairs.items():
-        if (cannot_verify and not repair.keeps_reasoning) or repair.refused.search(fault.message) is None:
+    for kind, repair in _list_repairs(api).items():
+        is_tried = not cannot_verify or (isinstance(repair, Repair) and repair.keeps_reasoning)
+        named = repair.find(fault) if is_tried else None
+        if named is None:
             continue
-        changed = repair.change(msgspec.json.decode(body))
-        if changed is not None:
-            return RepairedBody(msgspec.json.encode(changed), repair.warning, name if repair.lasts else "")
-    if cannot_verify:
-        stripped = None if api.strip_reasoning is None else api.strip_reasoning(msgspec.json.decode(body))
-        return None if stripped is None else RepairedBody(msgspec.json.encode(stripped), REASONING_LEFT_OUT)
-    if fault.detail and (lowered := _lower_limits(api, body, fault)) is not None:
-        return lowered
-    return _leave_out_switches(api, body, fault) or _leave_out_unknown(body, fault)
+        given: dict[str, Any] = msgspec.json.decode(body)
+        repaired = repair.apply(given, headers, named)
+        if repaired is not None:
+            changed, left = repaired
+            data = body if changed is given else msgspec.json.encode(changed)
+            name = f"{kind}{_NAMED}{named}" if named else kind
+            return Repaired(data, left, repair.warn(named), name if repair.lasts else "")
+    stripped = api.strip_reasoning(msgspec.json.decode(body)) if cannot_verify and api.strip_reasoning else None
+    return None if stripped is None else Repaired(msgspec.json.encode(stripped), headers, REASONING_LEFT_OUT)
 
 
-def _leave_out_switches(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
-    if not any(name in fault.message for name in api.switches):
-        return None
-    given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    switches = [name for name in api.switches if name in given]
-    if not any(name in fault.message for name in switches):
-        return None
-    kept = {name: value for name, value in given.items() if name not in switches}
-    return RepairedBody(msgspec.json.encode(kept), _SWITCH_LEFT_OUT.format(", ".join(switches)))
-
-
-def _leave_out_unknown(body: bytes, fault: Fault) -> RepairedBody | None:
-    fields = find_unknown_fields(fault.message)
-    changed, warning = _drop_unknown(msgspec.json.decode(body), fields) if fields else (None, "")
-    return None if changed is None else RepairedBody(msgspec.json.encode(changed), warning, _UNKNOWN + " ".join(fields))
-
-
-def _drop_unknown(body: dict[str, Any], fields: Sequence[str]) -> tuple[dict[str, Any] | None, str]:
-    names = ", ".join(dict.fromkeys([field.removeprefix("*.") for field in fields]))
-    return drop_fields(body, fields), _UNKNOWN_LEFT_OUT.format(names)
-
-
-def _lower_limits(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
-    given = msgspec.json.decode(body)
-    lowered = lower_limits(given if api.options is None else given.get(api.options) or NOTHING, fault)
-    if lowered is None:
-        return None
-    changed = lowered if api.options is None else {**given, api.options: lowered}
-    return RepairedBody(msgspec.json.encode(changed), _LIMIT_LOWERED)
+def find_renamed(body: bytes, names: Iterable[str]) -> dict[str, str]:
+    """Return the functions that these repairs of a body give another name: the given name by that which is sent."""
+    rules = [named for kind, _, named in (name.partition(_NAMED) for name in names) if kind == FUNCTION_NAMES]
+    return find_given_names(msgspec.json.decode(body), rules) if rules else {}
 
 
 @cache

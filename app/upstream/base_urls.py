@@ -37,7 +37,10 @@ def suggest_base_urls(base_url: str) -> Iterator[tuple[str, str]]:
 
 
 def has_no_such_path(fault: Fault) -> bool:
-    """Whether a 404 is about the path. One whose message mentions a model, other than in a path, is about the model."""
+    """Whether a 404 is about the path. One whose message mentions a model, other than in a path, is about the model;
+    one in the words of a refusal is about the request."""
+    if fault.status == 404 and fault.code == "invalid_request":
+        return False
     message = re.sub(r"/\S*", "", fault.message.removeprefix(UNLISTED))
     return fault.status in _ABSENT and not re.search(r"\bmodels?\b(?! server)|model_", message, re.IGNORECASE)
 

@@ -25,6 +25,8 @@ MAX_RETRY_AFTER = 120.0
 """The limit of a server's `Retry-After`, in seconds. A longer wait is cut to it."""
 MAX_PARAM_CHARS = 200
 """The limit of the name of a parameter that a server refuses."""
+_MAX_SPACES = 3
+"""In such a name. MiMo has a sentence there, and "Param Incorrect" as the message (decolua/9router#1321)."""
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -156,6 +158,8 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"(image|audio|video|vision|multimodal|file)s?( inputs?| content)? (is|are) not supported|"
             r"does not support (image|audio|video|vision|multimodal|file|tool|function)|"
             r"\d+ validation errors? for \w|requires? --(jinja|mmproj)|unsupported content\[\]\.type|"
+            # OpenRouter, with 404 (rbb-dev/Open-WebUI-OpenRouter-pipe#58); Zhipu, in a stream (zai-org/feedback#81)
+            r"no endpoints found that support|invalid api parameter|参数(有误|非法|错误)|"
             # llama.cpp, with status 500 (tools/server/server-common.cpp, common/chat.cpp)
             r"failed to (parse (messages|tools|tool call arguments)|load image or audio|tokenize prompt)|"
             r"invalid base64 value|unknown reasoning format|cannot (use both json_schema and|specify) grammar",
@@ -397,7 +401,9 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     if error is None and (source := _find_named_error(value)) is not None:
         return from_object({**value, "error": source}, status, retry_after_seconds)
     source = error if isinstance(error, dict) else value
-    message = _find_longer_message(error, value) if isinstance(error, str) else find_message(source)
+    message = (
+        _find_longer_message(error, value) if isinstance(error, str) else find_message(_add_metadata(source, value))
+    )
     first = source.get("errors")
     first = first[0] if isinstance(first, list) and first else first
     inner_error = first if isinstance(first, dict) else {}
@@ -406,6 +412,9 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     inner = source.get("innererror")
     inner_code = inner.get("code") if isinstance(inner, dict) else None
     name = error if isinstance(error, str) and error != message else None
+    param = source.get("param")
+    if isinstance(param, str) and param.count(" ") > _MAX_SPACES:
+        message, param = f"{message}: {param}".removeprefix(": "), None
     words = " ".join(str(word) for word in (code, type_, inner_code, name, message) if word is not None)
     named = http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code"))
     fault = _classify(
@@ -419,7 +428,6 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
         detail=_find_detail(source),
         google=read_google_error(source, message, named if status is None or status < 400 else status),
     )
-    param = source.get("param")
     is_named = isinstance(param, str) and 0 < len(param) <= MAX_PARAM_CHARS
     return replace(fault, server_param=param) if is_named else fault
 
@@ -521,6 +529,12 @@ def find_message(source: Any) -> str:
     return ""
 
 
+def _add_metadata(source: Mapping[str, Any], value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an error with the `metadata` beside it, where OpenRouter's Responses API has what is wrong
+    (openai/codex#18307)."""
+    return {**source, "metadata": value.get("metadata")} if "metadata" not in source else source
+
+
 def _find_longer_message(error: str, value: Mapping[str, Any]) -> str:
     """Return the message of an object whose `error` is a text. Where another field has more to say, that text is only a
     name: of the status (Spring Boot's `{"status": 400, "error": "Bad Request", "message": …}`), or of a code."""
@@ -535,7 +549,7 @@ def _find_nested_message(raw: Any) -> str:
         if raw is None:
             return text
     if isinstance(raw, list):
-        if any(isinstance(item, dict) and "loc" in item for item in raw):
+        if any(isinstance(item, dict) and _find_place(item) is not None for item in raw):
             return _flatten_message(raw)
         raw = next((item for item in raw if isinstance(item, dict)), {})
     if not isinstance(raw, dict):
@@ -554,8 +568,14 @@ def _parse_json(text: str) -> Any:
         return None
 
 
+def _find_place(item: Mapping[str, Any]) -> list[Any] | None:
+    """Return the place of a validation error in the request: pydantic's `loc`, Zod's `path`."""
+    place = item.get("loc", item.get("path"))
+    return place if isinstance(place, list) else None
+
+
 def _flatten_message(value: Any) -> str:
-    """Return the text of a message that may be an object, or a list of FastAPI's validation errors."""
+    """Return the text of a message that may be an object, or a list of validation errors."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -564,8 +584,8 @@ def _flatten_message(value: Any) -> str:
     if isinstance(value, list):
         lines = []
         for item in value:
-            loc = item.get("loc") if isinstance(item, dict) else None
-            path = ".".join(str(step) for step in loc) if isinstance(loc, list) else ""
+            place = _find_place(item) if isinstance(item, dict) else None
+            path = ".".join(str(step) for step in place or ())
             text = _flatten_message(item)
             lines.append(f"{path}: {text}" if path else text)
         return "; ".join(line for line in lines if line)

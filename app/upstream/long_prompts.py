@@ -53,6 +53,10 @@ _RATE = re.compile(
     re.IGNORECASE,
 )
 """What says that a limit is one of tokens in a time, or of money."""
+_COUNTED = re.compile(
+    r"\b(?:\d{1,5}|too many) (?:images?|tools?|functions?|documents?|files?|videos?)\b", re.IGNORECASE
+)
+"""What says that a limit is a number of other things: anomalyco/opencode#48647."""
 _WHILE_WRITING = re.compile(r"context size has been exceeded", re.IGNORECASE)
 """What llama.cpp says if the reply has filled the context."""
 _CERTAIN = re.compile(r"context_length_exceeded|maximum context length|exceed_context_size", re.IGNORECASE)
@@ -62,4 +66,5 @@ def is_long_prompt(words: str) -> bool:
     """Whether the code, type and message of an error say that the prompt is too long."""
     if _LONG.search(words) is None or _WHILE_WRITING.search(words) is not None:
         return False
-    return _RATE.search(words) is None or _CERTAIN.search(words) is not None
+    other = _RATE.search(words) or _COUNTED.search(words)
+    return other is None or _CERTAIN.search(words) is not None

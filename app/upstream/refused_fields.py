@@ -12,14 +12,9 @@ from typing import Any
 
 from app.upstream.api import Repair
 from app.upstream.refused_schemas import SCHEMA_REPAIRS
+from app.upstream.unknown_fields import drop_fields
 
 Json = dict[str, Any]
-HINTS = (
-    *("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "safety_identifier", "user", "metadata"),
-    *("stream_options", "store", "service_tier", "parallel_tool_calls"),
-)
-"""Fields that say nothing of the reply's text: they find a cache, name a caller, ask for the usage, keep the reply at
-the server, or say how it comes."""
 _REFUSAL = (
     r"unknown|unsupported|unrecogni[sz]ed|unexpected|not (?:supported|permitted|allowed|recogni[sz]ed)|only allowed|"
     r"extra (?:inputs|fields)|cannot find field|no such (?:field|parameter)"
@@ -33,45 +28,56 @@ _REFUSED_CHOICE = re.compile(
 Studio, Groq and pydantic: earendil-works/pi issue 4266, plmbr/notebook-intelligence PR 115."""
 
 
+_RANGE = r"between|range|(?:less|greater) than|at (?:most|least)|max(?:imum)? |min(?:imum)? |\bmust be\b"
+"""What servers say of a value that they would take in another size: that is for the caller to know."""
+_NO_OPTION = rf"{_REFUSAL}|(?:does not|doesn't|cannot) support|deprecated|only the default|only [\d.]+ is allowed"
 SAMPLING = ("temperature", "top_p", "top_k")
-OPTIONS = (
+_HINTS = (
+    *("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "safety_identifier", "user", "metadata"),
+    *("stream_options", "store", "service_tier", "parallel_tool_calls"),
+)
+"""Fields that say nothing of the reply's text: they find a cache, name a caller, ask for the usage, keep the reply at
+the server, or say how it comes (lyral-commits in NVIDIA/NemoClaw issue 10549)."""
+_OPTIONS = (
     *(*SAMPLING, "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "seed"),
     *("logit_bias", "logprobs", "top_logprobs", "stop", "reasoning_effort", "verbosity"),
 )
 """Options of the reply that not every model takes (JetBrains/junie issue 39, charmbracelet/crush issue 386)."""
-_RANGE = r"between|range|(?:less|greater) than|at (?:most|least)|max(?:imum)? |min(?:imum)? |\bmust be\b"
-"""What servers say of a value that they would take in another size: that is for the caller to know."""
-_NO_OPTION = rf"{_REFUSAL}|(?:does not|doesn't|cannot) support|deprecated|only the default|only [\d.]+ is allowed"
 _REPEATED = ("reasoning_content", "reasoning_details", "thinking_blocks", "extra_content", "cache_control")
 """Fields of messages, of their parts and of their calls that repeat a reply's reasoning, or mark what is cached."""
+TOOL_FIELDS = ("strict", "eager_input_streaming", "defer_loading", "allowed_callers", "input_examples")
+"""Fields of a function that say how it is called or shown, and nothing of what it is: Cohere, also behind OpenRouter
+(OpenRouterTeam/openrouter-examples issue 71), Bedrock (anthropics/claude-agent-sdk-python issue 694), and others
+(livekit/agents#3134)."""
+_PLACES = {
+    "reasoning_effort": ("reasoning_effort", "reasoning.effort"),
+    **{name: (name, f"*.{name}") for name in _REPEATED},
+    **{name: (f"tools.*.{name}",) for name in TOOL_FIELDS},
+}
+"""Where a field may be, as `drop_fields` has it, if not at the top of the body."""
+_SETTINGS = {
+    "stream_options": "Set `stream_usage = false`",
+    **dict.fromkeys(_REPEATED, "Set replay_reasoning, replay_details, replay_extra_content or cache_control"),
+}
 
 
-def make_field_repairs() -> dict[str, Repair]:
-    """Return the repairs of fields that servers of OpenAI's APIs refuse."""
-    return {
-        **SCHEMA_REPAIRS,
-        **_EFFORT_REPAIRS,
-        **make_hint_repairs(),
-        **RENAMED,
-        **make_option_repairs(),
-        **_REPEATED_REPAIRS,
-        **CHOICE_REPAIR,
-        **JSON_REPAIR,
-        **_DEMAND_REPAIR,
-        **make_tool_field_repairs(),
-        **_DESCRIPTION_REPAIR,
-        **_FORMAT_REPAIR,
-    }
+def make_field_repairs(names: Iterable[str] = (*_HINTS, *_OPTIONS, *_REPEATED, *TOOL_FIELDS)) -> dict[str, Repair]:
+    """Return a repair for each of these fields, by its name: the body without it. Servers refuse them in many words; of
+    any other field a server must say that it does not know it (`unknown_fields`)."""
+    return {name: Repair(_find_words(name), _leave_out(name), _describe(name)) for name in names}
 
 
-def make_hint_repairs(names: Iterable[str] = HINTS) -> dict[str, Repair]:
-    """Return a repair for each of these fields, by its name (lyral-commits in NVIDIA/NemoClaw issue 10549)."""
-    return {name: Repair(_compile(name, _REFUSAL), _leave_out(name), _describe(name)) for name in names}
-
-
-def make_option_repairs(names: Iterable[str] = OPTIONS) -> dict[str, Repair]:
-    """Return a repair for each of these options, by its name."""
-    return {name: Repair(_compile(name, _NO_OPTION, _RANGE), _leave_out(name), _describe(name)) for name in names}
+def _find_words(name: str) -> re.Pattern[str]:
+    if name in _OPTIONS:
+        return _compile(name, _NO_OPTION, _RANGE)
+    if name in TOOL_FIELDS:
+        # Anthropic: "reduce the number of strict tools" (alphaXiv/agents#49)
+        return re.compile(
+            rf"number of {name} tools|"
+            rf"\A(?=.*?(?:[`'\".]|\bwith ){name}\b)(?=.*?(?:{_REFUSAL}|not a valid field))",
+            re.IGNORECASE | re.DOTALL,
+        )
+    return _compile(name, rf"{_REFUSAL}|additional (?:properties|property)")
 
 
 def _compile(name: str, refusal: str, otherwise: str = "") -> re.Pattern[str]:
@@ -90,15 +96,16 @@ def _spell(name: str) -> str:
 
 
 def _describe(name: str) -> str:
-    setting = "Set `stream_usage = false`" if name == "stream_options" else f"Add {name} to `lacks`"
-    return f"the model server refused {name}: the request was sent without it. {setting} in the model's profile"
+    said = f"the model server refused {name}: the request was sent without it"
+    return (
+        said
+        if name in TOOL_FIELDS
+        else f"{said}. {_SETTINGS.get(name, f'Add {name} to `lacks`')} in the model's profile"
+    )
 
 
 def _leave_out(name: str) -> Callable[[Json], Json | None]:
-    def change(body: Json) -> Json | None:
-        return _without(name, body) if name in body else None
-
-    return change
+    return lambda body: drop_fields(body, _PLACES.get(name, (name,)))
 
 
 def _without(name: str, body: Json) -> Json:
@@ -132,17 +139,6 @@ def _switch_effort_off(body: Json) -> Json | None:
     return {**body, "reasoning_effort": "none"}
 
 
-def _send_usual_effort(body: Json) -> Json | None:
-    """Return the body with the nearest effort that all models with efforts take; None if it has such a one, or none."""
-    given = body.get("reasoning")
-    effort = given.get("effort") if isinstance(given, dict) else body.get("reasoning_effort")
-    nearest = _NEAREST.get(effort) if isinstance(effort, str) else None
-    if nearest is None:
-        return None
-    return {**body, **({"reasoning": {**given, "effort": nearest}} if given else {"reasoning_effort": nearest})}
-
-
-_NEAREST = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high", "ultra": "high"}
 _EFFORT_REPAIRS = {
     # GEMISIS/leviath#333, laurent22/joplin#16451: such a model refuses its own default, too
     "effort_none": Repair(
@@ -150,17 +146,6 @@ _EFFORT_REPAIRS = {
         _switch_effort_off,
         "this model thinks only without functions over chat completions: it was sent the effort none. Set `api = "
         '"responses"` of the upstream',
-    ),
-    # ollama/ollama#17331
-    "usual_effort": Repair(
-        re.compile(
-            r"invalid reasoning value|"
-            r"(?:supported values are|must be one of|expected one of)\b[^\n]{0,60}?\b(?:low|medium)\b",
-            re.IGNORECASE,
-        ),
-        _send_usual_effort,
-        "this model takes other efforts: the nearest usual one was sent. Set efforts in the model's profile",
-        lasts=False,  # it may take another one that is not usual, or `none`
     ),
 }
 
@@ -227,41 +212,6 @@ JSON_REPAIR = {
 """OpenAI, DeepSeek, DashScope and proxies to them (plastic-labs/honcho issue 663)."""
 
 
-def _leave_out_everywhere(name: str) -> Callable[[Json], Json | None]:
-    def change(body: Json) -> Json | None:
-        stripped = {
-            field: _strip(value, name) if field in ("messages", "input", "system", "tools") else value
-            for field, value in _without(name, body).items()
-        }
-        return None if stripped == body else stripped
-
-    return change
-
-
-def _strip(value: Any, name: str) -> Any:
-    """Return the entries of a list without a field, in them and in their parts, calls and results."""
-    if not isinstance(value, list):
-        return value
-    return [
-        {field: _strip(one, name) if field in _HOLDERS else one for field, one in _without(name, entry).items()}
-        if isinstance(entry, dict)
-        else entry
-        for entry in value
-    ]
-
-
-_HOLDERS = ("content", "tool_calls")
-_REPEATED_REPAIRS = {
-    name: Repair(
-        _compile(name, rf"{_REFUSAL}|additional (?:properties|property)"),
-        _leave_out_everywhere(name),
-        f"the model server refused {name} of messages: the request was sent without it. Set replay_reasoning, "
-        "replay_details, replay_extra_content or cache_control in the model's profile",
-    )
-    for name in _REPEATED
-}
-
-
 def _offer_chosen_tool(body: Json) -> Json | None:
     """Return the body with only the function that is chosen, and a demand for a call; None if none is chosen."""
     choice, tools = body.get("tool_choice"), body.get("tools")
@@ -295,7 +245,7 @@ def _leave_choice_open(body: Json) -> Json | None:
 _DEMAND_REPAIR = {
     "tool_choice": Repair(
         re.compile(
-            rf"\A(?=.*?(?<!\w)tool_choice\b)(?=.*?(?:{_REFUSAL}|does not support|only .?auto))",
+            rf"\A(?=.*?(?<!\w)tool_choice\b)(?=.*?(?:{_REFUSAL}|does not support|only .?auto|no endpoints found))",
             re.IGNORECASE | re.DOTALL,
         ),
         _leave_choice_open,
@@ -303,48 +253,8 @@ _DEMAND_REPAIR = {
         "`forced_choice_while_thinking` in the model's profile",
     )
 }
-"""Models that think at DashScope and DeepSeek (cloudwego/eino issue 994, deepseek-ai/DeepSeek-V3 issue 1376), and GLM.
-"""
-
-
-TOOL_FIELDS = ("strict", "eager_input_streaming", "defer_loading", "allowed_callers", "input_examples")
-"""Fields of a function that say how it is called or shown, and nothing of what it is."""
-
-
-def make_tool_field_repairs() -> dict[str, Repair]:
-    """Return a repair for each of these fields, by its name: Cohere, also behind OpenRouter
-    (OpenRouterTeam/openrouter-examples issue 71), Bedrock (anthropics/claude-agent-sdk-python issue 694), and others
-    (livekit/agents#3134)."""
-    return {
-        f"tools.{name}": Repair(
-            re.compile(
-                rf"\A(?=.*?(?:[`'\".]|\bwith ){name}\b)(?=.*?(?:{_REFUSAL}|not a valid field))",
-                re.IGNORECASE | re.DOTALL,
-            ),
-            _leave_out_of_tools(name),
-            f"the model server refused {name} of functions: they were offered without it",
-        )
-        for name in TOOL_FIELDS
-    }
-
-
-def _leave_out_of_tools(name: str) -> Callable[[Json], Json | None]:
-    def change(body: Json) -> Json | None:
-        tools = body.get("tools")
-        if not isinstance(tools, list):
-            return None
-        kept = [_without_in_function(name, tool) for tool in tools]
-        return None if kept == tools else {**body, "tools": kept}
-
-    return change
-
-
-def _without_in_function(name: str, tool: Any) -> Any:
-    if not isinstance(tool, dict):
-        return tool
-    function = tool.get("function")
-    inner = {"function": _without(name, function)} if isinstance(function, dict) else {}
-    return {**_without(name, tool), **inner}
+"""Models that think at DashScope and DeepSeek (cloudwego/eino issue 994, deepseek-ai/DeepSeek-V3 issue 1376), and GLM,
+also behind OpenRouter (zed-industries/zed#36094)."""
 
 
 def _cut_descriptions(body: Json) -> Json | None:
@@ -408,3 +318,16 @@ _FORMAT_REPAIR = {
     )
 }
 """DeepSeek behind other servers: "This response_format type is unavailable now" (agentscope-ai/agentscope PR 1527)."""
+
+OPENAI_REPAIRS = {
+    **SCHEMA_REPAIRS,
+    **_EFFORT_REPAIRS,
+    **make_field_repairs(),
+    **RENAMED,
+    **CHOICE_REPAIR,
+    **JSON_REPAIR,
+    **_DEMAND_REPAIR,
+    **_DESCRIPTION_REPAIR,
+    **_FORMAT_REPAIR,
+}
+"""What servers of OpenAI's two APIs refuse."""

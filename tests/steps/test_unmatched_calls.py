@@ -1,11 +1,22 @@
 """A conversation in which calls and results are not pairs becomes one in which they are."""
 
 from app.chat.known_conversation import KnownConversation
-from app.chat.messages import CallState, ChatRequest, Media, Message, Role, Text, Tool, ToolCall, ToolResult
+from app.chat.messages import (
+    INTERRUPTED,
+    CallState,
+    ChatRequest,
+    Media,
+    Message,
+    Role,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
 from app.openai_messages.grouping import find_unmatched_calls
 from app.profiles import Profile
 from app.steps.pipeline import prepare_request
-from app.steps.unmatched_calls import INTERRUPTED, repair_calls
+from app.steps.unmatched_calls import repair_calls
 from hypothesis import example, given
 from hypothesis import strategies as st
 

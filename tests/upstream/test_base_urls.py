@@ -60,6 +60,12 @@ def test_an_error_about_a_model_is_none_about_the_path(message: str, status: int
     assert has_no_such_path(Fault("not_found", message, False, status)) is about_path
 
 
+def test_a_404_in_the_words_of_a_refusal_is_not_about_the_path() -> None:
+    words = "No endpoints found that support tool use."
+    assert not has_no_such_path(Fault("invalid_request", words, False, 404))
+    assert has_no_such_path(Fault("invalid_request", "Method Not Allowed", False, 405))
+
+
 def make_check(router: respx.Router) -> BaseUrlCheck:
     return BaseUrlCheck(UpstreamClient(MockUpstream(router.async_handler)))
 

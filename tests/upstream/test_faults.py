@@ -430,3 +430,38 @@ def test_the_code_invalid_prompt_alone_names_no_filter(message: str, code: str) 
 
 def test_a_model_that_is_not_found_is_told_as_that() -> None:
     assert fault({"code": "invalid-argument", "error": "Model not found: grok-9"}, 400).code == "not_found"
+
+
+@each_case(
+    "body",
+    [
+        {"error": {"message": "No endpoints found that support tool use.", "code": 404}},
+        {"error": {"code": "1210", "message": "Invalid API parameter, please check the documentation."}},
+        {"error": {"code": "1214", "message": "max_tokens参数非法。请检查文档。"}},
+    ],
+)
+def test_a_refusal_in_words_is_one_whatever_the_status(body: Any) -> None:
+    for status in (200, 404):
+        found = faults.from_object(body, status)
+        assert found.code == "invalid_request" and not found.transient
+
+
+def test_what_zod_finds_has_its_place() -> None:
+    # openai/codex#18307: OpenRouter's Responses API
+    found = [
+        {"code": "invalid_union", "errors": [[{"path": ["type"]}]], "path": ["tools", 1], "message": "Invalid input"}
+    ]
+    body = {
+        "error": {"code": "invalid_prompt", "message": "Invalid Responses API request"},
+        "metadata": {"raw": json.dumps(found)},
+    }
+    assert faults.from_object(body, 400).message == "tools.1: Invalid input"
+
+
+def test_a_sentence_in_the_place_of_a_parameter_is_a_part_of_the_message() -> None:
+    said = "The reasoning_content in the thinking mode must be passed back to the API."
+    error = {"code": "400", "message": "Param Incorrect", "param": said, "type": ""}
+    fault = faults.from_body(json.dumps({"error": error}).encode(), 400)
+    assert (fault.code, fault.message, fault.server_param) == ("invalid_request", f"Param Incorrect: {said}", None)
+    named = faults.from_body(json.dumps({"error": {**error, "param": "messages"}}).encode(), 400)
+    assert (named.message, named.server_param) == ("Param Incorrect", "messages")

@@ -2,7 +2,7 @@
 
 import httpx
 from app.chat.events import Fault
-from app.upstream.refused_betas import leave_out_betas
+from app.upstream.api import find_api, repair_refused
 
 from tests.in_process_gateway import ModelServer, Running
 
@@ -14,7 +14,8 @@ NAMED = (
 
 
 def leave_out(message: str, *headers: tuple[bytes, bytes]) -> object:
-    return leave_out_betas(headers, Fault("invalid_request", message, False, 400))
+    repaired = repair_refused(find_api("messages"), b"{}", Fault("invalid_request", message, False, 400), headers)
+    return None if repaired is None else repaired.headers
 
 
 def test_a_refused_beta_is_left_out_and_all_of_them_if_none_is_named() -> None:
@@ -23,7 +24,6 @@ def test_a_refused_beta_is_left_out_and_all_of_them_if_none_is_named() -> None:
     assert leave_out("invalid beta flag", VERSION, betas) == [VERSION]
     assert leave_out("invalid beta flag", VERSION) is None
     assert leave_out("invalid flag", VERSION, betas) is None
-    assert leave_out_betas([betas], Fault("server_error", "invalid beta flag", True, 500)) is None
 
 
 def test_a_request_is_sent_once_more_without_a_refused_beta() -> None:
@@ -42,5 +42,7 @@ def test_a_request_is_sent_once_more_without_a_refused_beta() -> None:
     with Running({"upstreams": {"a": upstream}, "models": models}, server) as gateway:
         headers = {"anthropic-version": "2023-06-01", "anthropic-beta": "a-2025-01-01,effort-2025-11-24"}
         answered = gateway.post("/v1/messages", body, headers)
-    assert answered.status == 200 and "refused values of anthropic-beta" in str(answered.json)
-    assert [one.headers["anthropic-beta"] for one in server.requests][-1] == "a-2025-01-01"
+        assert answered.status == 200 and "refused values of anthropic-beta" in str(answered.json)
+        assert gateway.post("/v1/messages", body, headers).status == 200
+    sent = [one.headers["anthropic-beta"] for one in server.requests]
+    assert sent == [headers["anthropic-beta"], "a-2025-01-01", "a-2025-01-01"], "it is remembered"

@@ -146,23 +146,6 @@ def test_a_model_that_thinks_without_functions_alone_is_sent_the_effort_none() -
     assert repair({**PLAIN, "reasoning_effort": "high"}, NO_EFFORT) == PLAIN
 
 
-@each_case(
-    "message",
-    [
-        'invalid reasoning value: \'minimal\' (must be "high", "medium", "low", "max", or "none")',
-        "Unsupported value: 'xhigh' is not supported with this model. Supported values are: 'low', 'medium', 'high'.",
-    ],
-)
-def test_another_effort_than_a_model_takes_becomes_the_nearest_usual_one(message: str) -> None:
-    for effort, nearest in (("minimal", "low"), ("none", "low"), ("xhigh", "high"), ("max", "high")):
-        assert repair({**PLAIN, "reasoning_effort": effort}, message) == {**PLAIN, "reasoning_effort": nearest}
-        asks: Json = {"input": [], "reasoning": {"effort": effort, "summary": "auto"}}
-        sent: Json = {"input": [], "reasoning": {"effort": nearest, "summary": "auto"}}
-        assert repair(asks, message, "responses") == sent
-    for odd in ("low", "high", 5, ["max"]):
-        assert repair({"input": [], "reasoning": {"effort": odd}}, message, "responses") is None
-
-
 def test_long_descriptions_of_functions_are_cut_where_a_server_takes_none() -> None:
     message = (
         "Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 1024, but got "

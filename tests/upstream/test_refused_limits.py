@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 from app.chat.events import Fault
-from app.upstream.refused_limits import MIN_ROOM, lower_limits
+from app.upstream.refused_limits import MIN_ROOM, find_largest, find_room, lower_limits
 
 from tests.each_case import each_case
 from tests.in_process_gateway import ModelServer, Running
@@ -15,7 +15,9 @@ Json = dict[str, Any]
 
 def lower(options: Json, message: str = "too large", **tokens: int) -> Json | None:
     detail = {f"{name}_tokens": value for name, value in tokens.items()}
-    return lower_limits(options, Fault("invalid_request", message, False, 400, detail=detail))
+    fault = Fault("invalid_request", message, False, 400, detail=detail)
+    named = find_room(fault) or find_largest(fault)
+    return lower_limits(options, named) if named else None
 
 
 @each_case("name", ["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"])
@@ -33,7 +35,30 @@ def test_a_limit_stays_where_there_is_no_room_or_nothing_is_known() -> None:
     assert lower({"max_tokens": True}, largest_max=0) is None
     thinking = {"type": "enabled", "budget_tokens": 6000}
     assert lower({"max_tokens": 9000, "thinking": thinking}, context=10_000, input=4000) is None
-    assert lower_limits({"max_tokens": 9}, Fault("invalid_request", "x", False, 400, detail="odd")) is None
+    assert not find_largest(Fault("invalid_request", "x", False, 400, detail="odd"))
+
+
+def test_options_of_gemini_have_a_place_of_their_own() -> None:
+    body: Json = {"contents": [], "generationConfig": {"maxOutputTokens": 9000}}
+    assert lower(body, largest_max=500) == {"contents": [], "generationConfig": {"maxOutputTokens": 500}}
+    assert lower(body, largest_max=9000) is None
+
+
+def test_the_largest_limit_of_a_model_is_remembered() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if json.loads(request.content)["max_tokens"] <= 8192:
+            return ModelServer.short_reply()
+        words = "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for this model"
+        return httpx.Response(400, json={"error": {"message": words, "type": "invalid_request_error"}})
+
+    server = ModelServer(answer)
+    with Running(None, server) as gateway:
+        for most, requests in ((32_000, 2), (64_000, 3), (100, 4)):
+            body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": most}
+            answered = gateway.post("/v1/chat/completions", body)
+            assert (answered.status, len(server.requests)) == (200, requests)
+            assert json.loads(server.requests[-1].content)["max_tokens"] == min(most, 8192)
+            assert ("lowered to 8192" in str(answered.json.get("warnings"))) == (most > 8192)
 
 
 def test_a_prompt_that_leaves_little_room_is_refused_so_that_an_agent_shortens_its_conversation() -> None:
@@ -92,4 +117,4 @@ def test_a_server_that_names_one_field_after_the_other_is_asked_with_each_of_the
         assert (answered.status, len(server.requests)) == (200, 1 + len(REFUSED))
         answered = gateway.post("/v1/chat/completions", {**body, "reasoning_effort": "none"})
     assert answered.status == 200 and len(server.requests) == 2 + len(REFUSED), "fields are remembered"
-    assert json.loads(server.requests[-1].content)["reasoning_effort"] == "none", "an effort is not: others are taken"
+    assert json.loads(server.requests[-1].content)["reasoning_effort"] == "none", "efforts that are taken stay"

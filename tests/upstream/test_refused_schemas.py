@@ -73,6 +73,37 @@ def test_a_reference_that_leads_nowhere_is_left_out(message: str) -> None:
         assert repair(offer(api, sent), message, api) is None
 
 
+def test_a_reference_to_another_place_than_the_server_takes_is_resolved() -> None:
+    # CommandCodeAI/command-code#594
+    message = (
+        "not a valid moonshot flavored json schema, details: <At path 'a.$ref': references must start with #/$defs/>"
+    )
+    known, text = {"$ref": "#/$defs/K"}, {"type": "string"}
+    given = {**hold(a={"$ref": "#/properties/b", "description": "d"}, b=text, k=known), "$defs": {"K": text}}
+    sent = {**hold(a={**text, "description": "d"}, b=text, k=known), "$defs": {"K": text}}
+    endless, ended = hold(a={"$ref": "#"}), hold(a={})
+    for api in APIS:
+        assert repair(offer(api, given), message, api) == offer(api, sent)
+        assert repair(offer(api, endless), message, api) == offer(api, ended)
+
+
+@each_case(
+    "message",
+    [
+        "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
+        "Invalid schema for function 'f': schema must not have 'oneOf'/'anyOf' at the top level.",
+    ],
+)
+def test_alternatives_at_the_top_of_parameters_become_one_object(message: str) -> None:
+    # makenotion/notion-mcp-server#341
+    choice = {"type": "object", "anyOf": [hold(a={}), hold(b={})]}
+    for api in APIS:
+        sent, given = offer(api, hold(a={}, b={})), offer(api, choice)
+        assert repair(given, message, api) == {**given, "tools": sent["tools"]}, "a reply's format stays as it is"
+        assert repair(sent, message, api) is None
+    assert repair({"model": "m", "messages": []}, message, "messages") is None
+
+
 @each_case(
     ("given", "sent"),
     [
@@ -93,7 +124,14 @@ def test_schemas_have_the_form_of_openapi_where_google_refuses_others(given: Jso
     assert repair(offer("chat_completions", given), message, "chat_completions") == offer("chat_completions", sent)
 
 
-@each_case("message", ["Unsupported JSON schema fields: {'minItems'}", "schema keyword 'maximum' is not supported"])
+@each_case(
+    "message",
+    [
+        "Unsupported JSON schema fields: {'minItems'}",
+        "schema keyword 'maximum' is not supported",
+        "Failed to initialize samplers: failed to parse grammar",
+    ],
+)
 def test_limits_of_values_become_words_where_a_server_refuses_them(message: str) -> None:
     listed = {"type": "array", "minItems": 2, "description": "d", "items": {"type": "integer", "maximum": 9}}
     words = {"type": "array", "description": "d (minItems: 2)"}
@@ -101,6 +139,38 @@ def test_limits_of_values_become_words_where_a_server_refuses_them(message: str)
     sent = hold(a={**words, "items": {"type": "integer", "description": "(maximum: 9)"}}, format={"type": "string"})
     for api in APIS:
         assert repair(offer(api, given), message, api) == offer(api, sent)
+        assert repair(offer(api, sent), message, api) is None
+
+
+@each_case(
+    "message",
+    [
+        "Invalid schema for function 'f': In context=(), 'required' is required to be supplied and to be an array.",
+        "Invalid schema for function 'f': In context=(), 'additionalProperties' is required to be supplied and false.",
+    ],
+)
+def test_functions_are_not_strict_where_their_schemas_are_refused_for_that(message: str) -> None:
+    schema = hold(a={})
+    for api, name in (("responses", "parameters"), ("chat_completions", "parameters"), ("messages", "input_schema")):
+        body = offer(api, schema)
+        given, *others = body["tools"]
+        relaxed: Json = {"name": "f", name: schema, "strict": False}
+        if api == "chat_completions":
+            relaxed = {"function": relaxed}
+        sent = {**body, "tools": [{**given, **relaxed}, *others]}
+        assert repair(body, message, api) == sent
+        assert repair(sent, message, api) is None
+    assert repair({"model": "m", "messages": []}, message, "responses") is None
+
+
+def test_each_object_says_what_it_demands_where_a_server_wants_that() -> None:
+    message = "Invalid schema for function 'f': null is not of type \"array\""
+    inner, demanding = hold(b={}), {**hold(c={}), "required": ["c"]}
+    sent = {**hold(a={**inner, "required": []}, d=demanding, required={"type": "string"}), "required": []}
+    for api in APIS:
+        assert repair(offer(api, hold(a=inner, d=demanding, required={"type": "string"})), message, api) == offer(
+            api, sent
+        )
         assert repair(offer(api, sent), message, api) is None
 
 
@@ -123,5 +193,8 @@ def test_a_long_refusal_is_read_in_linear_time() -> None:
         "unsupported json schema ",
         "schema field ",
         "generation_config.respons",
+        "schema for function ",
+        "null is not of type ",
+        "required ",
     ):
         assert linear(partial(refuse, word), 500)

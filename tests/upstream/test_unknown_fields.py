@@ -41,6 +41,9 @@ def repair(body: Json, message: str, api: ApiName = "chat_completions") -> Json 
         "The parameter 'whim' is not supported by this model",
         "Argument not supported: whim",
         "Argument not supported on this model: whim",
+        "Model grok does not support parameter whim.",
+        "Validation: Unsupported parameter(s): `whim`, `fancy`",
+        "Unsupported parameter(s): fancy, whim",
     ],
 )
 def test_a_field_of_any_name_is_left_out(message: str) -> None:
@@ -83,6 +86,21 @@ def test_every_entry_loses_a_field_that_the_server_names_in_one(message: str) ->
     }
     assert repair(given, message) == left
     assert repair(left, message) is None
+
+
+@each_case(
+    ("spelled", "given", "left"),
+    [
+        ("someWhim", {"some_whim": 1}, {}),
+        ("someWhim", {"some": {"whim": 1, "other": 2}}, {"some": {"other": 2}}),
+        ("someWhim", {"some": {"whim": 1}}, {}),
+        ("maxTokens", {"max_tokens": 5}, None),
+        ("metadataWhim", {"metadata": {"whim": 1}}, None),
+    ],
+)
+def test_a_field_may_have_another_spelling_or_be_in_an_object(spelled: str, given: Json, left: Json | None) -> None:
+    sent = repair({**PLAIN, **given}, f"Model grok does not support parameter {spelled}.")
+    assert sent == (None if left is None else PLAIN | left)
 
 
 def test_what_is_asked_for_is_left_out_where_it_is_null() -> None:
@@ -137,6 +155,11 @@ def test_reported_refusals_end_with_a_body_without_the_field(
     assert set(given) - set(repaired) == (set() if field else set(body))
 
 
+def test_the_responses_api_of_a_server_may_know_no_limit_of_output_tokens() -> None:
+    body: Json = {"model": "m", "input": "Hi"}
+    assert repair({**body, "max_output_tokens": 9}, "Unsupported parameter: max_output_tokens", "responses") == body
+
+
 def test_what_the_client_calls_its_own_keeps_its_names() -> None:
     own = {"metadata": {"whim": "mine"}}
     message = "messages.0.whim: Extra inputs are not permitted"
@@ -146,6 +169,13 @@ def test_what_the_client_calls_its_own_keeps_its_names() -> None:
         "tools": [{"name": "f"}],
     }
     assert repair({**PLAIN, **own}, message, "messages") is None
+
+
+def test_a_field_of_functions_stays_elsewhere() -> None:
+    wants = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "whim": True}}}
+    body: Json = {**PLAIN, **wants, "tools": [{"type": "function", "function": {"name": "f", "whim": True}}]}
+    left = {**body, "tools": [{"type": "function", "function": {"name": "f"}}]}
+    assert repair(body, "tools.0.function.whim: Extra inputs are not permitted") == left
 
 
 def test_a_keyword_of_schemas_is_left_out_but_no_property_of_its_name() -> None:

@@ -6,7 +6,7 @@ from app.upstream.chat_completions.reader import make_reader, make_scored_reader
 from app.upstream.chat_completions.refused_messages import MESSAGE_REPAIRS
 from app.upstream.chat_completions.repair import strip_reasoning
 from app.upstream.chat_completions.request import build
-from app.upstream.refused_fields import make_field_repairs
+from app.upstream.refused_fields import OPENAI_REPAIRS
 
 API = Api(
     "/chat/completions",
@@ -16,6 +16,5 @@ API = Api(
     make_scored_reader=make_scored_reader,
     write_beginning=write_beginning,
     strip_reasoning=strip_reasoning,
-    repairs={**MESSAGE_REPAIRS, **make_field_repairs()},
-    switches=("enable_thinking", "thinking_budget"),
+    repairs={**MESSAGE_REPAIRS, **OPENAI_REPAIRS},
 )

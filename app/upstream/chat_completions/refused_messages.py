@@ -87,6 +87,41 @@ def _fill_reasoning(messages: list[Json]) -> list[Json]:
     ]
 
 
+def _fill_content(messages: list[Json]) -> list[Json]:
+    return [{**message, "content": ""} if message.get("content") is None else message for message in messages]
+
+
+def _forget_last(messages: list[Json]) -> list[Json]:
+    """Return the messages with no reasoning in the last one, if that is one of the assistant."""
+    if not messages or messages[-1].get("role") != "assistant":
+        return messages
+    return [*messages[:-1], {name: value for name, value in messages[-1].items() if name not in _REASONING}]
+
+
+_REASONING = ("reasoning", "reasoning_content", "reasoning_details", "thinking_blocks")
+
+
+def _fill_blanks(messages: list[Json]) -> list[Json]:
+    """Return the messages without blank texts. One of the assistant that has nothing else is left out; another one gets
+    a short text."""
+    filled: list[Json] = []
+    for message in messages:
+        content = message.get("content")
+        if isinstance(content, list):
+            kept: Any = [part for part in content if not isinstance(part, dict) or not _is_blank(part.get("text", "x"))]
+        else:
+            kept = None if _is_blank(content) else content
+        if kept or message.get("tool_calls"):
+            filled.append({**message, "content": kept or None} if kept != content else message)
+        elif message.get("role") != "assistant":
+            filled.append({**message, "content": BRIDGE})
+    return filled
+
+
+def _is_blank(text: Any) -> bool:
+    return text is None or (isinstance(text, str) and not text.strip())
+
+
 def _shorten_ids(messages: list[Json]) -> list[Json]:
     return [_with_short_ids(message) for message in messages]
 
@@ -130,19 +165,20 @@ def _make(refused: str, change: Callable[[list[Json]], list[Json]], warning: str
 
 MESSAGE_REPAIRS = {
     # Qwen 3.5 and later, MiniMax, Mistral: ollama/ollama#17774, ggml-org/llama.cpp#27367, raullenchai/Rapid-MLX#1543,
-    # QwenLM/Qwen3.8#244, openclaw/openclaw#19386
+    # QwenLM/Qwen3.8#244, openclaw/openclaw#19386, BigPizzaV3/CodexPlusPlus#267
     "merged_system": _make(
         r"system messages? (?:must|should|can|may) (?:only )?(?:be|come|appear|stand)[^.\n]{0,30}?"
         r"(?:beginning|start|first)|"
-        r"(?:only|more than) one system message|multiple system messages|unexpected role .?(?:system|developer)|"
-        r"invalid chat setting",
+        r"(?:only|more than) one system message|multiple system messages|invalid chat setting|"
+        r"(?:unexpected|invalid message) role\W{1,3}(?:system|developer)",
         _merge_system,
         "the model server takes one system message before all others: all were sent as that one. Set "
         '`system = "merged"` in the model\'s profile',
     ),
     # Gemma: suitenumerique/conversations#197
     "no_system": _make(
-        r"system role (?:is )?not supported|does not support (?:the )?system (?:role|messages?|prompts?)",
+        r"system role (?:is )?not supported|does not support (?:the )?system (?:role|messages?|prompts?)|"
+        r"invalid message role\W{1,3}system",
         _move_system_to_user,
         "the model server takes no system messages: they were sent with the user's first message. Set "
         '`system = "none"` in the model\'s profile',
@@ -168,6 +204,28 @@ MESSAGE_REPAIRS = {
         add_user,
         "the model server refuses a conversation without a message of the user: a short one was added. Set "
         "`needs_user = true` in the model's profile",
+    ),
+    # OpenAI: docker/docker-agent#63
+    "empty_content": _make(
+        r"\bcontent\b[^\n]{0,60}?(?:got null|(?:must not|cannot|can't) be (?:null|none)|none is not an allowed)|"
+        r"invalid type: null, expected (?:a )?string",
+        _fill_content,
+        'the model server takes no null as content: an empty text was sent. Set `empty_content = "empty"` in the '
+        "model's profile",
+    ),
+    # Claude behind chat completions: tailcallhq/forgecode#1195
+    "last_reasoning": _make(
+        r"in the final position cannot contain .?thinking",
+        _forget_last,
+        "the model server takes no reasoning in the last message: it was left out",
+    ),
+    # Claude and Bedrock behind chat completions: anomalyco/opencode#31259, aws/aws-sdk-net PR 4015; Mistral:
+    # OpenHands/OpenHands#8685
+    "blank_texts": _make(
+        r"(?:text|content)\b[^\n]{0,60}?(?:non-(?:empty|whitespace)|\bis (?:empty|blank)|cannot be (?:empty|blank))"
+        r"|non-empty content|either .?content.? or .?tool_calls",
+        _fill_blanks,
+        "the model server refuses blank texts: they were left out, or a short one was sent",
     ),
     # vllm-project/vllm#47734, anomalyco/opencode#12653
     "call_ids": _make(

@@ -4,14 +4,16 @@ The messages are those of Google's servers. Each change is made after one refusa
 to that model.
 """
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 from app.chat.known_conversation import is_same
+from app.chat.messages import INTERRUPTED
 from app.openai_messages.messages import UNCHECKED
 from app.upstream.api import Repair
-from app.upstream.gemini.conversation import SIGNATURE, sign_first_call
+from app.upstream.gemini.conversation import FIRST_TEXT, SIGNATURE, sign_first_call
 from app.upstream.gemini.schemas import write_openapi
 
 Json = dict[str, Any]
@@ -89,6 +91,72 @@ def fold_last(body: Json) -> Json | None:
         return None
     texts = [{"text": part["text"]} for part in said if part["text"] and not part.get("thought")]
     return {**body, "contents": [*contents[:-2], {**before, "parts": [*given, *texts]}]}
+
+
+def order_turns(body: Json) -> Json | None:
+    """Return the body in which contents of one role are one, and the first one is of the user; None if it is so."""
+    contents = body.get("contents")
+    if not isinstance(contents, list) or not all(isinstance(one, dict) for one in contents):
+        return None
+    ordered: list[Json] = []
+    for content in contents:
+        last = ordered[-1] if ordered else {}
+        if ordered and last.get("role") == content.get("role") and _has_parts(last) and _has_parts(content):
+            ordered[-1] = {**last, "parts": [*last["parts"], *content["parts"]]}
+        else:
+            ordered.append(content)
+    if ordered and ordered[0].get("role") == "model":
+        ordered.insert(0, {"role": "user", "parts": [{"text": FIRST_TEXT}]})
+    return None if len(ordered) == len(contents) and is_same(ordered, contents) else {**body, "contents": ordered}
+
+
+def answer_calls(body: Json) -> Json | None:
+    """Return the body in which results of as many calls follow as each content has; None if it is so.
+
+    A result without a call is a text, and a call without one gets one that says that it was interrupted.
+    """
+    contents = body.get("contents")
+    if not isinstance(contents, list) or not all(isinstance(one, dict) and _has_parts(one) for one in contents):
+        return None
+    answered: list[Json] = []
+    for content in contents:
+        is_model = content.get("role") == "model"
+        waiting = _list_names(answered[-1], "functionCall") if answered else []
+        parts = content["parts"] if is_model else [_match(part, waiting) for part in content["parts"]]
+        missing = [{"functionResponse": {"name": name, "response": {"error": INTERRUPTED}}} for name in waiting]
+        if missing and is_model:
+            answered.append({"role": "user", "parts": missing})
+            missing = []
+        if missing:
+            parts = (
+                [part for part in parts if _is_result(part)] + missing + [one for one in parts if not _is_result(one)]
+            )
+        answered.append(content if parts == content["parts"] else {**content, "parts": parts})
+    return None if answered == contents else {**body, "contents": answered}
+
+
+def _list_names(content: Json, kind: str) -> list[Any]:
+    parts = content["parts"] if content.get("role") == "model" else ()
+    return [part[kind].get("name") for part in parts if isinstance(part, dict) and isinstance(part.get(kind), dict)]
+
+
+def _is_result(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("functionResponse"), dict)
+
+
+def _match(part: Any, waiting: list[Any]) -> Any:
+    """Return a part of the user, or a text in the place of a result for which no call waits."""
+    if not _is_result(part):
+        return part
+    result = part["functionResponse"]
+    if result.get("name") in waiting:
+        waiting.remove(result["name"])
+        return part
+    return {"text": json.dumps(result.get("response"), ensure_ascii=False)}
+
+
+def _has_parts(content: Json) -> bool:
+    return isinstance(content.get("parts"), list)
 
 
 def _change_thinking(body: Json, change: Callable[[Json], Json | None]) -> Json | None:
@@ -178,6 +246,20 @@ REPAIRS: dict[str, Repair] = {
         sign_calls,
         "the model server demands signatures of calls: the request was sent with one that is not checked. Set "
         "missing_signature in the model's profile",
+    ),
+    # google-gemini/gemini-cli#17208
+    "results": _make(
+        r"number of function response parts",
+        answer_calls,
+        "the model server wants as many results as calls: one that says that the call was interrupted was added for "
+        "each without any, and a result without a call was sent as a text",
+    ),
+    # google-gemini/gemini-cli#26486
+    "turns": _make(
+        r"function call turn comes immediately after",
+        order_turns,
+        "the model server wants calls right behind the user or results: contents of one role were sent as one, behind "
+        "one of the user",
     ),
     "assistant_last": _make(
         # LibreChat-AI/agents PR 323, pipecat-ai/pipecat PR 5821: Gemini 3.5 Flash-Lite, 3.6 Flash

@@ -9,7 +9,8 @@ from app.upstream.messages.own import build_own, write_own_beginning
 from app.upstream.messages.passed_body import build_passed
 from app.upstream.messages.passing import PassingAssembler
 from app.upstream.messages.repair import (
-    MARK_REPAIR,
+    BLOCK_REPAIRS,
+    MARK_REPAIRS,
     MEDIA_REPAIRS,
     PREFILL_REPAIR,
     SYSTEM_REPAIRS,
@@ -17,7 +18,7 @@ from app.upstream.messages.repair import (
     strip_reasoning,
 )
 from app.upstream.messages.request import build
-from app.upstream.refused_fields import SAMPLING, make_hint_repairs, make_option_repairs, make_tool_field_repairs
+from app.upstream.refused_fields import SAMPLING, TOOL_FIELDS, make_field_repairs
 from app.upstream.refused_schemas import SCHEMA_REPAIRS
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
@@ -66,13 +67,12 @@ API = Api(
     strip_reasoning=strip_reasoning,
     repairs={
         **SCHEMA_REPAIRS,
-        **make_hint_repairs(("metadata",)),
-        **make_option_repairs(SAMPLING),
-        **make_tool_field_repairs(),
+        **make_field_repairs(("metadata", *SAMPLING, *TOOL_FIELDS)),
         **PREFILL_REPAIR,
         **SYSTEM_REPAIRS,
         **THINKING_REPAIRS,
-        **MARK_REPAIR,
+        **MARK_REPAIRS,
+        **BLOCK_REPAIRS,
         **MEDIA_REPAIRS,
     },
     write_beginning=write_beginning,

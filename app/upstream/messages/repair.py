@@ -174,6 +174,15 @@ def _fill_thoughts(body: dict[str, Any]) -> dict[str, Any] | None:
     return None if messages == body["messages"] else {**body, "messages": messages}
 
 
+def _forget_last(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the body with no reasoning in its last message; None if there is none, or nothing else."""
+    last = body["messages"][-1]
+    kept = [block for block in _list_blocks(last) if not isinstance(block, dict) or block.get("type") not in _OPAQUE]
+    if not kept or kept == _list_blocks(last):
+        return None
+    return {**body, "messages": [*body["messages"][:-1], {**last, "content": kept}]}
+
+
 def _without(name: str, holder: dict[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in holder.items() if field != name}
 
@@ -183,7 +192,8 @@ _BLANK_THOUGHT = {"type": "thinking", "thinking": " ", "signature": ""}
 THINKING_REPAIRS = {
     "budget": Repair(
         re.compile(
-            r"adaptive thinking is not supported|thinking\.type\.adaptive\W{0,4} (?:is )?not supported|tag .?adaptive",
+            r"adaptive thinking is not supported|(?:thinking\.type\.|['\"`])adaptive\W{0,4} (?:is )?not supported|"
+            r"tag .?adaptive",
             re.I,
         ),
         _think_within_budget,
@@ -220,6 +230,13 @@ THINKING_REPAIRS = {
         'the model server refused `thinking`: the request was sent without it. Set `thinking_switch = "none"` in the '
         "model's profile",
     ),
+    # tailcallhq/forgecode#1195
+    "last_thought": Repair(
+        re.compile(r"in the final position cannot contain .?thinking", re.I),
+        _forget_last,
+        "the model server takes no reasoning in the last message: it was left out",
+        lasts=False,
+    ),
     "thought_missing": Repair(
         re.compile(r"must start with a thinking block", re.I),
         _leave_out_thinking,
@@ -248,8 +265,37 @@ def _limit_marks(body: dict[str, Any]) -> dict[str, Any] | None:
     return changed if lost else None
 
 
+def _lift_marks(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the body in which the parts of results have no cache marks, but the results themselves."""
+    messages = [
+        {**message, "content": [_lift_mark(block) for block in message["content"]]}
+        if isinstance(message.get("content"), list)
+        else message
+        for message in body["messages"]
+    ]
+    return None if messages == body["messages"] else {**body, "messages": messages}
+
+
+def _lift_mark(block: Any) -> Any:
+    parts = block.get("content") if isinstance(block, dict) and block.get("type") == "tool_result" else None
+    if not isinstance(parts, list):
+        return block
+    marks = [part[_MARK] for part in parts if isinstance(part, dict) and _MARK in part]
+    if not marks:
+        return block
+    unmarked = [_without(_MARK, part) if isinstance(part, dict) else part for part in parts]
+    return {_MARK: marks[-1], **block, "content": unmarked}
+
+
+_MARK = "cache_control"
 _MARKED = ("tools", "system", "messages")
-MARK_REPAIR = {
+MARK_REPAIRS = {
+    # caozhiyuan/copilot-api#241
+    "result_marks": Repair(
+        re.compile(r"cache_control may not be specified within", re.I),
+        _lift_marks,
+        "the model server takes cache_control of whole results alone: that of their parts was moved to them",
+    ),
     "cache_marks": Repair(
         re.compile(r"cache_control\b[^\n]{0,40}?\b(?:scope|ttl)\b", re.I),
         _limit_marks,
@@ -257,6 +303,40 @@ MARK_REPAIR = {
     ),
 }
 """KarpelesLab/teamclaude#297."""
+
+
+def _write_blocks(body: dict[str, Any]) -> dict[str, Any] | None:
+    messages = [
+        {**message, "content": _list_blocks(message)} if isinstance(message.get("content"), str) else message
+        for message in body["messages"]
+    ]
+    return None if messages == body["messages"] else {**body, "messages": messages}
+
+
+def _keep_visible_stops(body: dict[str, Any]) -> dict[str, Any] | None:
+    given = body.get("stop_sequences")
+    if not isinstance(given, list):
+        return None
+    kept = [stop for stop in given if not isinstance(stop, str) or stop.strip()]
+    if kept == given:
+        return None
+    return {**body, "stop_sequences": kept} if kept else _without("stop_sequences", body)
+
+
+BLOCK_REPAIRS = {
+    # BerriAI/litellm#3286
+    "stops": Repair(
+        re.compile(r"stop.sequences?\b[^\n]{0,60}?non-(?:whitespace|empty)", re.I),
+        _keep_visible_stops,
+        "the model server takes no white space alone as a stop sequence: it was left out",
+    ),
+    # anomalyco/opencode#42091
+    "blocks": Repair(
+        re.compile(r"empty input messages|content'?: input should be a valid (?:list|array)", re.I),
+        _write_blocks,
+        "the model server takes no texts as content: they were sent as blocks",
+    ),
+}
 
 
 def _move_media(body: dict[str, Any]) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from app.chat.token_record import TokenRecord
 from app.upstream.api import Api
-from app.upstream.refused_fields import REASONING_REPAIRS, make_field_repairs
+from app.upstream.refused_fields import OPENAI_REPAIRS, REASONING_REPAIRS
 from app.upstream.reply.logprobs import ScoredAssembler, score_items
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
@@ -92,6 +92,6 @@ API = Api(
         + ("truncation", "personality")
     ),
     strip_reasoning=strip_reasoning,
-    repairs={**make_field_repairs(), **REASONING_REPAIRS, **ITEM_REPAIRS},
+    repairs={**OPENAI_REPAIRS, **REASONING_REPAIRS, **ITEM_REPAIRS},
     write_beginning=write_beginning,
 )

@@ -125,12 +125,16 @@ def strip_input_id(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def complete_thought(item: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
-    """Return an item of reasoning with an id and a summary, which strict servers demand (zai-org/feedback#682), and
-    without what OpenAI refuses: a status, which other servers write (1jehuang/jcode#1028), and a text beside what is
-    encrypted (jlcodes99/cockpit-tools#2012)."""
+    """Return an item of reasoning with an id and a summary, and without what OpenAI refuses: a status, which other
+    servers write (1jehuang/jcode#1028), and a text beside what is encrypted (jlcodes99/cockpit-tools#2012)."""
     refused = _OUTPUT_ONLY if profile.replay_reasoning == "item_text" else (*_OUTPUT_ONLY, "content")
     if not item.keys().isdisjoint(refused):
         item = {name: value for name, value in item.items() if name not in refused}
+    return add_id(item)
+
+
+def add_id(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an item of reasoning with an id and a summary, which strict servers demand (zai-org/feedback#682)."""
     if "id" in item and item.get("summary") is not None:
         return item
     made = "rs_" + hashlib.sha256(msgspec.json.encode(item)).hexdigest()[:32]

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.upstream import refused_results
 from app.upstream.api import Repair
+from app.upstream.responses.items import add_id
 
 Json = dict[str, Any]
 _MEDIA = {"input_image": "image", "input_file": "file", "input_audio": "audio"}
@@ -91,14 +92,75 @@ def _without_id(item: Json) -> Json:
 _UNREFERRED = ("message", "reasoning", "function_call", "custom_tool_call")
 
 
+_NAMED = ("reasoning", "message", "function_call", *_OUTPUTS, "custom_tool_call")
+
+
+def _remake_ids(items: list[Any]) -> list[Any]:
+    return [_remake_id(item) if isinstance(item, dict) else item for item in items]
+
+
+def _remake_id(item: Json) -> Json:
+    """Return an item without its id. Reasoning needs one, which is made from what it holds."""
+    kind = item.get("type", "message")
+    if kind not in _NAMED or (kind == "reasoning" and str(item.get("id")).startswith("rs")):
+        return item
+    left = {name: value for name, value in item.items() if name != "id"}
+    return dict(add_id(left)) if kind == "reasoning" else left
+
+
+def _drop_nulls(items: list[Any]) -> list[Any]:
+    return [
+        {name: value for name, value in item.items() if value is not None} if isinstance(item, dict) else item
+        for item in items
+    ]
+
+
+def _lift_tools(body: Json) -> Json | None:
+    """Return the body in which tools that items add are among the others; None if none does."""
+    items = _list_items(body)
+    added = [item for item in items if isinstance(item, dict) and item.get("type") == "additional_tools"]
+    tools = [tool for item in added for tool in item.get("tools") or ()]
+    if not added:
+        return None
+    return {
+        **body,
+        "input": [item for item in items if item not in added],
+        "tools": [*(body.get("tools") or ()), *tools],
+    }
+
+
 ITEM_REPAIRS = {
     # GitHub Copilot, whose ids change in each event and are 408 characters long: can1357/oh-my-pi#290, #457; it finds
     # the id in the encrypted content: openclaw/openclaw#72602
-    "item_ids": Repair(
+    "changing_ids": Repair(
         re.compile(r"item_id did not match|input\[\d+\]\.id\b.*too long", re.I),
         lambda body: _change_items(body, _leave_out_ids),
         "the model server refused the ids of items: they were sent without these",
         keeps_reasoning=True,
+    ),
+    # The ChatGPT backend: QuantumNous/new-api PR 5031
+    "stream": Repair(
+        re.compile(r"stream\W{0,3} must be (?:set to )?true", re.I),
+        lambda body: None if body.get("stream") is True else {**body, "stream": True},
+        'the model server only streams: it was asked for a stream. Set `stream = "always"` in the model\'s profile',
+    ),
+    # xAI: Wei-Shaw/sub2api#4237
+    "null_fields": Repair(
+        re.compile(r"untagged enum \w{0,40}input|invalid type: null|\bgot null", re.I),
+        lambda body: _change_items(body, _drop_nulls),
+        "the model server refused an item: those fields that are null were left out",
+    ),
+    # mxyhi/token_proxy#307
+    "additional_tools": Repair(
+        re.compile(r"additional_tools", re.I),
+        _lift_tools,
+        "the model server knows no items with tools: these were sent among the others",
+    ),
+    # jlcodes99/cockpit-tools#2090
+    "item_ids": Repair(
+        re.compile(r"\.id'?: [^\n]{0,100}?expected an id that", re.I),
+        lambda body: _change_items(body, _remake_ids),
+        "the model server refused the ids of items, which another server gave: they were sent without them",
     ),
     # router-for-me/CLIProxyAPI#4092, james-6-23/codex2api#409
     "developer": Repair(

@@ -64,6 +64,54 @@ def test_system_messages_are_one_before_all_others(words: str) -> None:
     assert repair([say("user")], words) is None
 
 
+def test_a_role_that_is_refused_even_so_is_the_users() -> None:
+    words = "invalid params, chat content has invalid message role: system (2013)"
+    assert repair([say("user"), say("system", "b")], words) == [say("system", "b"), say("user")]
+    assert repair([say("system", "b"), say("user")], words) == [say("user", "b\n\na")]
+
+
+@each_case(
+    "words",
+    [
+        "messages: text content blocks must contain non-whitespace text",
+        "messages: text content blocks must be non-empty",
+        "The text field in the ContentBlock object at messages.2.content.0 is blank.",
+        "messages.1: all messages must have non-empty content",
+        "Assistant message must have either content or tool_calls, but not none.",
+    ],
+)
+def test_blank_texts_are_left_out_or_short_ones(words: str) -> None:
+    parts = [text(" "), IMAGE, text("b")]
+    messages = [say("user", parts), say("assistant", ""), call(), result(content="\n"), say("assistant", [text("")])]
+    sent = [say("user", parts[1:]), call(), result(content=BRIDGE)]
+    assert repair(messages, words) == sent
+    assert repair([say("user", " ")], words) == [say("user", BRIDGE)]
+    assert repair([say("user"), {**call(), "content": " "}], words) == [say("user"), call()]
+    assert repair([say("user"), call(), result()], words) is None
+
+
+@each_case(
+    "words",
+    [
+        "Invalid value for 'content': expected a string, got null.",
+        "messages[1].content cannot be null",
+        "messages[1]: invalid type: null, expected a string at line 1 column 90",
+    ],
+)
+def test_content_is_an_empty_text_where_null_is_refused(words: str) -> None:
+    assert repair([say("user"), call(), result()], words) == [say("user"), {**call(), "content": ""}, result()]
+    assert repair([say("user"), {**call(), "content": ""}], words) is None
+
+
+def test_the_last_message_has_no_reasoning_where_none_may_be() -> None:
+    words = "an `assistant` message in the final position cannot contain `thinking`."
+    thought = say("assistant", reasoning_content="t", reasoning_details=[])
+    assert repair([say("user"), thought, say("user"), thought], words) == [
+        *(say("user"), thought, say("user"), say("assistant"))
+    ]
+    assert repair([say("user"), thought, say("user")], words) is None
+
+
 @each_case("words", ["System role not supported", "This model does not support system messages."])
 def test_system_messages_are_with_the_user_where_none_are_taken(words: str) -> None:
     assert repair([say("system", "b"), say("user"), say("assistant")], words) == [
@@ -228,6 +276,8 @@ def test_only_a_refusal_changes_messages() -> None:
         "id': ",
         "image ",
         "does not support ",
+        "content text ",
+        "content must not ",
     ],
 )
 def test_a_long_refusal_is_read_in_linear_time(word: str) -> None:

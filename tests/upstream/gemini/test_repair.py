@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import httpx
+from app.chat.messages import INTERRUPTED
 from app.openai_messages.messages import UNCHECKED
 from app.upstream.gemini.repair import REPAIRS, strip_signatures
 
@@ -15,7 +16,10 @@ from tests.upstream.gemini.replies import REPLY, SETTINGS
 Json = dict[str, Any]
 CALL: Json = {"functionCall": {"id": "1", "name": "f"}}
 RESULT: Json = {"functionResponse": {"id": "1", "name": "f"}}
-USER: Json = {"role": "user", "parts": [{"text": "a"}]}
+USER_TEXT: Json = {"text": "a"}
+USER: Json = {"role": "user", "parts": [USER_TEXT]}
+OTHER: Json = {"functionCall": {"name": "g"}}
+LOST: Json = {"functionResponse": {"name": "g", "response": {"error": INTERRUPTED}}}
 THOUGHT: Json = {"text": "Hm.", "thought": True}
 BARE: Json = {
     "contents": [{"role": "model", "parts": [{"text": "a"}, CALL, CALL]}, {"role": "user", "parts": [RESULT]}]
@@ -47,6 +51,59 @@ def test_signatures_that_cannot_be_verified_are_replaced() -> None:
         ("level", think(thinkingLevel="MINIMAL"), think(thinkingBudget=0)),
         ("level", think(thinkingBudget=5), None),
         ("level", think(thinkingLevel=["odd"]), None),
+        # google-gemini/gemini-cli#17208
+        (
+            "results",
+            {
+                "contents": [
+                    USER,
+                    {"role": "model", "parts": [CALL, OTHER]},
+                    {"role": "user", "parts": [USER_TEXT, RESULT]},
+                ]
+            },
+            {
+                "contents": [
+                    USER,
+                    {"role": "model", "parts": [CALL, OTHER]},
+                    {"role": "user", "parts": [RESULT, LOST, USER_TEXT]},
+                ]
+            },
+        ),
+        (
+            "results",
+            {
+                "contents": [
+                    {"role": "user", "parts": [RESULT]},
+                    {"role": "model", "parts": [OTHER]},
+                    {"role": "model", "parts": [USER_TEXT]},
+                ]
+            },
+            {
+                "contents": [
+                    {"role": "user", "parts": [{"text": "null"}]},
+                    {"role": "model", "parts": [OTHER]},
+                    {"role": "user", "parts": [LOST]},
+                    {"role": "model", "parts": [USER_TEXT]},
+                ]
+            },
+        ),
+        ("results", {"contents": [{"role": "model", "parts": [CALL]}, {"role": "user", "parts": [RESULT]}]}, None),
+        ("results", {"contents": ["odd"]}, None),
+        ("results", {"contents": "odd"}, None),
+        # google-gemini/gemini-cli#26486
+        (
+            "turns",
+            {"contents": [USER, {"role": "model", "parts": [{"text": "b"}]}, {"role": "model", "parts": [CALL]}]},
+            {"contents": [USER, {"role": "model", "parts": [{"text": "b"}, CALL]}]},
+        ),
+        (
+            "turns",
+            {"contents": [{"role": "model", "parts": [CALL]}, USER]},
+            {"contents": [{"role": "user", "parts": [{"text": "."}]}, {"role": "model", "parts": [CALL]}, USER]},
+        ),
+        ("turns", {"contents": [USER]}, None),
+        ("turns", {"contents": ["odd"]}, None),
+        ("turns", {"contents": [{"role": "user"}, {"role": "user"}]}, None),
         ("always_thinks", think(thinkingBudget=0), {"contents": [], "generationConfig": {"seed": 1}}),
         ("always_thinks", think(thinkingBudget=5), None),
         ("always_thinks", {"generationConfig": "odd"}, None),

@@ -172,6 +172,8 @@ def test_a_model_without_adaptive_thinking_gets_a_budget() -> None:
     words = "thinking: Input tag 'adaptive' found using 'type' does not match any of the expected tags"
     sent = ask(USER, thinking={"type": "enabled", "budget_tokens": 8000})
     assert repair(words, ask(USER, thinking={"type": "adaptive"})) == sent
+    words = "Only 'enabled' and 'disabled' are supported for thinking; 'adaptive' is not supported."
+    assert repair(words, ask(USER, thinking={"type": "adaptive"})) == sent
     small = {**given, "max_tokens": 1024}
     assert repair(NOT_ADAPTIVE, small) == {name: value for name, value in small.items() if name != "thinking"}
     assert repair(NOT_ADAPTIVE, ask(USER)) is None
@@ -257,6 +259,43 @@ def test_fields_of_cache_marks_that_are_refused_are_left_out() -> None:
     ):
         assert repair(words, write(scope="global", ttl="1h")) == write()
         assert repair(words, write()) is None
+
+
+def test_marks_of_parts_are_those_of_the_result_where_a_server_wants_that() -> None:
+    words = "messages.0.content.0.tool_result.content.1.cache_control: cache_control may not be specified within"
+    mark = {"cache_control": {"type": "ephemeral"}}
+    part = {"type": "text", "text": "r"}
+
+    def write(*parts: Any, **more: Any) -> Json:
+        block = {"type": "tool_result", "tool_use_id": "t", "content": list(parts), **more}
+        return ask({"role": "user", "content": [block]})
+
+    assert repair(words, write(part, {**part, **mark}, "odd")) == write(part, part, "odd", **mark)
+    assert repair(words, write(part, **mark)) is None
+    assert repair(words, ask(USER, RETURNED)) is None
+
+
+def test_content_is_blocks_where_a_server_finds_none_in_a_text() -> None:
+    assert repair("Empty input messages", ask(USER, RETURNED)) == ask({"role": "user", "content": [ASKED]}, RETURNED)
+    assert repair("Empty input messages", ask(RETURNED)) is None
+
+
+def test_stop_sequences_of_white_space_alone_are_left_out_where_they_are_refused() -> None:
+    words = "stop_sequences: each stop sequence must contain non-whitespace"
+    assert repair(words, ask(USER, stop_sequences=["\n", "END"])) == ask(USER, stop_sequences=["END"])
+    assert repair(words, ask(USER, stop_sequences=["\n"])) == ask(USER)
+    assert repair(words, ask(USER, stop_sequences=["END"])) is None
+    assert repair(words, ask(USER)) is None
+
+
+def test_the_last_message_has_no_thought_where_none_may_be() -> None:
+    words = "messages.1.content.0: an `assistant` message in the final position cannot contain `thinking`."
+    text = {"type": "text", "text": "I"}
+    thought = {"role": "assistant", "content": [THOUGHT, text]}
+    sent = ask(USER, thought, USER, {"role": "assistant", "content": [text]})
+    assert repair(words, ask(USER, thought, USER, thought)) == sent
+    assert repair(words, sent) is None
+    assert repair(words, ask(USER, {"role": "assistant", "content": [THOUGHT]})) is None
 
 
 IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}

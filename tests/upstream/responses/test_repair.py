@@ -135,3 +135,46 @@ def test_ids_that_a_server_refuses_are_left_out_and_opaque_reasoning_is_kept(wor
     assert (given.status, again.status, len(server.requests)) == (200, 200, 3)
     for request in server.requests[1:]:
         assert json.loads(request.content)["input"] == [thought, called, answered, asked, USER]
+
+
+def test_a_server_that_only_streams_is_asked_for_a_stream_whose_reply_is_whole_for_the_caller() -> None:
+    reply = {"id": "r", "object": "response", "status": "completed", "output": [], "model": "m"}
+    event = f"event: response.completed\ndata: {json.dumps({'type': 'response.completed', 'response': reply})}\n\n"
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if json.loads(request.content).get("stream") is not True:
+            return httpx.Response(400, json={"detail": "Stream must be set to true"})
+        return httpx.Response(200, content=event, headers={"content-type": "text/event-stream"})
+
+    server = ModelServer(answer)
+    with Running(SETTINGS, server) as gateway:
+        answered = gateway.post("/v1/responses", {"model": "m", "input": "Hi"})
+    assert (answered.status, answered.json["status"], len(server.requests)) == (200, "completed", 2)
+    assert "only streams" in answered.json["parley"]["warnings"][0]
+
+
+def test_items_have_no_fields_that_are_null_where_these_are_refused() -> None:
+    words = "Failed to deserialize the JSON body: data did not match any variant of untagged enum ModelInput"
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "E"}
+    assert repair(words, {**thought, "content": None, "status": None}, USER) == ask(thought, USER)
+    assert repair(words, thought, USER) is None
+
+
+def test_tools_of_items_are_among_the_others_where_such_items_are_refused() -> None:
+    words = "Unsupported Responses API input item type: 'additional_tools' None"
+    first, second = {"type": "function", "name": "f"}, {"type": "function", "name": "g"}
+    item: Json = {"type": "additional_tools", "role": "developer", "tools": [second]}
+    assert repair(words, item, USER, tools=[first]) == ask(USER, tools=[first, second])
+    assert repair(words, item, USER) == ask(USER, tools=[second])
+    assert repair(words, USER, tools=[first]) is None
+
+
+def test_ids_of_another_server_are_left_out_where_they_are_refused() -> None:
+    words = "Invalid 'input[66].id': 'item_df7e'. Expected an ID that begins with 'rs'."
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "E"}
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    own, search = {"id": "rs_1", **thought}, {"type": "web_search_call", "id": "x"}
+    sent = repair(words, {"id": "item_df7e", **thought}, {"id": "x", **call}, own, search)["input"]
+    assert sent == [{"id": sent[0]["id"], **thought}, call, own, search] and sent[0]["id"].startswith("rs_")
+    assert repair(words, own, search) is None
+    assert repair("Invalid 'input[0].id': not a text", {"id": "x", **call}) is None
