@@ -218,8 +218,10 @@ class RequestGuard:
         self, given: Sequence[Message], judged: Sequence[Message], *, of_session: bool = True
     ) -> Sequence[Message]:
         """Search what services that see masked texts have put in the place of these. Raises PolicyRefused."""
+        if not self.chosen.finding or judged is given:
+            return judged
         places = [number for number, one in enumerate(judged) if one is not given[number]]
-        if not places or not self.chosen.finding:
+        if not places:
             return judged
         out, refused = list(judged), []
         masker = self._make_known_masker()

@@ -59,7 +59,7 @@ def make_key(digest: bytes, scope: str, part: TextPart) -> bytes:
     text = _normalize(part.text) if part.kind == "arguments" else part.text
     name = part.name or ""
     data = f"{len(scope)}:{scope}{part.role}:{part.kind}:{len(name)}:{name}{text}"
-    return hashlib.blake2b(digest + data.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.sha256(digest + data.encode("utf-8", "surrogatepass")).digest()  # processors have it
 
 
 def _normalize(arguments: str) -> str:
