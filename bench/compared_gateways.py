@@ -8,13 +8,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import measure
 import processes
 from agent_bodies import WRITERS, make_conversation
 from agent_turn import FUNCTIONS, ROUNDS, TurnServer
-from scenarios import QUESTION
+from scenarios import BYPASS, QUESTION, SCENARIOS, Scenario
 
 FORMATS = ("/v1/chat", "/v1/chat/completions", "/v1/messages", "/v1/responses")
 SHORT, STREAM = "mock-3-1-0", "mock-60-1-2"
@@ -51,6 +51,19 @@ class Load:
     """Makes them from a number that is another one each time."""
     prepare: int = 0
     """So many of the first ones are not counted."""
+    is_repeated = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoadAtOnce:
+    """A load of many clients. One alone costs more: the gateway sleeps and wakes for each read."""
+
+    name: str
+    scenario: Scenario
+    figure: str
+    """The name under which `load` prints the CPU time."""
+    is_repeated = True
+    """All requests are the same."""
 
 
 def _ask(path: str, text: str, stream: bool, model: str) -> tuple[str, bytes]:
@@ -84,7 +97,9 @@ def _session(path: str, prepare: int, count: int) -> Callable[[int], Requests]:
     return make
 
 
-def list_loads() -> Iterator[Load]:
+def list_loads() -> Iterator[Load | LoadAtOnce]:
+    many = next(replace(each, seconds=2.0, warmup_seconds=0.3) for each in SCENARIOS if each.name == "json")
+    yield LoadAtOnce("short whole replies, 64 clients", many, "cpu_us_req")
     yield Load("short whole reply /v1/chat", 200, _repeat("/v1/chat", SHORT, False, 200))
     for path in FORMATS:
         yield Load(f"stream of 60 chunks {path}", 40, _repeat(path, STREAM, True, 40))
@@ -94,12 +109,20 @@ def list_loads() -> Iterator[Load]:
 
 
 class Gateway:
-    def __init__(self, server: processes.Server) -> None:
+    def __init__(self, server: processes.Server, rig: measure.Rig) -> None:
+        self._server = server
+        self._rig = rig
         self.turns = TurnServer(server.name, server)
         self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
 
-    def measure(self, load: Load, number: int) -> float:
+    def measure(self, load: Load | LoadAtOnce, number: int) -> float:
         """Return the CPU-µs of one request."""
+        if isinstance(load, LoadAtOnce):
+            self._rig.servers["gateway"] = self._server
+            row = measure.run(self._rig, load.scenario, BYPASS)
+            if row["invalid"]:
+                raise processes.RigError(f"{load.name}: {'; '.join(row['invalid'])}")
+            return float(row[load.figure])
         requests = list(load.make(number))
         self._send(requests[: load.prepare])
         time.sleep(SETTLE_SECONDS)
@@ -130,11 +153,11 @@ def start(stack: ExitStack, settings: Mapping[str, str], *, compiled: bool) -> d
         path.write_text((_CONFIGURATION + more).format(mock=rig.mock.port, fixed=port, folder=rig.folder))
         environment = {"PARLEY_CONFIG": str(path), "PARLEY_UPSTREAM_URL": ""}
         started = processes.gateway(None, rig.mock, rig.folder, environment, compiled=compiled)
-        gateways[name] = Gateway(stack.enter_context(started))
+        gateways[name] = Gateway(stack.enter_context(started), rig)
     return gateways
 
 
-def compare(load: Load, gateways: Mapping[str, Gateway], pairs: int) -> Iterator[str]:
+def compare(load: Load | LoadAtOnce, gateways: Mapping[str, Gateway], pairs: int) -> Iterator[str]:
     """Yield for each gateway what a request costs more than at `BASE`: the median, and the middle half."""
     taken: dict[str, list[float]] = {each: [] for each in gateways}
     for pair in range(-1, pairs):
