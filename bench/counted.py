@@ -549,7 +549,7 @@ key = "{"01234567" * 8}"
 detectors = ["email", "card", "iban", "phone", "ip", "secrets"]
 """,
 }
-"""The parley.toml in the working folder, of groups that have one."""
+"""The configurations of groups that have one."""
 
 
 def _ask_in(language: str, conversation: Conversation, model: str) -> bytes:
@@ -653,8 +653,9 @@ def _make_repeatable() -> None:
 
 def main() -> None:
     _make_repeatable()
-    if sys.argv[2] in SETTINGS_OF_GROUPS:
-        Path("parley.toml").write_text(SETTINGS_OF_GROUPS[sys.argv[2]])
+    settings = Path(f"{sys.argv[2]}.toml")  # groups that are counted at the same time share a folder
+    settings.write_text(SETTINGS_OF_GROUPS.get(sys.argv[2], ""))
+    os.environ["PARLEY_CONFIG"] = str(settings)
     library = ctypes.PyDLL(sys.argv[1])
     loop = CountedLoop(lambda protocol, port: (GuardServer if port == GUARD_PORT else ModelServer)(loop, protocol))
     asyncio.set_event_loop(loop)

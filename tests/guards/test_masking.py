@@ -15,17 +15,15 @@ from tests.each_case import each_case
 MAIL, WORD = "ann@example.com", "[EMAIL_YGDF6NR7]"
 
 
-def make_masker(placeholders: Placeholders, action: str = "mask") -> ValueMasker:
+def make_masker(placeholders: Placeholders, action: str = "mask", searched: list[str] | None = None) -> ValueMasker:
+    """`searched` gets the texts that are searched."""
+
     def find(text: str) -> Sequence[tuple[Span, SpanRule]]:
-        searched.append(text)
+        if searched is not None:
+            searched.append(text)
         return [(span, SpanRule("pii", action)) for span in DETECTORS["email"](text)]
 
-    searched: list[str] = []
-    masker = ValueMasker(
-        find, placeholders, lambda value: value == "bot@example.com", None if action == "mask" else find
-    )
-    masker.searched = searched  # type: ignore[attr-defined]  # for the tests
-    return masker
+    return ValueMasker(find, placeholders, lambda value: value == "bot@example.com", None if action == "mask" else find)
 
 
 def test_each_part_of_a_message_is_masked_and_what_has_no_value_is_the_same_object() -> None:
@@ -128,15 +126,16 @@ def test_the_beginning_of_a_known_conversation_is_not_searched_again() -> None:
     first = Placeholders(bytes(32), "")
     made = mask_conversation(messages, make_masker(first), first, known, ("m",))
     again = Placeholders(bytes(32), "")
-    masker = make_masker(again)
+    searched: list[str] = []
+    masker = make_masker(again, searched=searched)
     more = [*messages, Message("assistant", (Text(f"It is {MAIL}"),))]
     done = mask_conversation(more, masker, again, known, ("m",))
-    assert masker.searched == []  # type: ignore[attr-defined]
+    assert searched == []
     assert all(one is other for one, other in zip(made.messages, done.messages, strict=False))
     assert done.messages[-1].parts == (Text(f"It is {WORD}"),)
     changed = [*messages[:-1], Message("user", (Text("other"),))]
     mask_conversation(changed, masker, again, known, ("m",))
-    assert masker.searched == ["other"]  # type: ignore[attr-defined]
+    assert searched == ["other"]
 
 
 def test_a_value_of_a_message_that_was_changed_is_not_known_any_more() -> None:
